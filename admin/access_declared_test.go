@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -68,36 +69,26 @@ func TestAccessIsDeclared(t *testing.T) {
 			}
 			w.apply(with(AccessDisabled, CascadeOn))
 			acquire(limiter.ErrDisabled)
-			if got := w.says(at); got != "disabled on" {
-				t.Errorf("%s says %s", at, got)
-			}
+			check.Equal(t, w.says(at), "disabled on", "%s says", at)
 			if d := w.eventsAt(at)[0].Details; d["disabled"] != true || d["cascade"] != true || (d["limits"] != nil) != limits {
 				t.Errorf("the event tells %v", d)
 			}
 			w.apply(with(AccessBypassed, CascadeOff))
 			acquire(nil)
-			if got := w.says(at); got != "bypassed off" {
-				t.Errorf("%s says %s", at, got)
-			}
+			check.Equal(t, w.says(at), "bypassed off", "%s says", at)
 			w.apply(m)
-			if got := w.says(at); got != "inherited inherited" {
-				t.Errorf("%s says %s when it is no longer declared", at, got)
-			}
+			check.Equal(t, w.says(at), "inherited inherited", "%s says when it is no longer declared", at)
 			if it := w.db.Item(w.ns.config(at).Key()); (it != nil) != limits || it["declared"] != nil {
 				t.Errorf("left %v", it)
 			}
 			w.switches(at, AccessDisabled)
 			w.apply(m)
 			w.apply(Manifest{Namespace: "prod"})
-			if got := w.says(at); got != "disabled inherited" {
-				t.Errorf("an operator has switched %s off, and it says %s", at, got)
-			}
+			check.Equal(t, w.says(at), "disabled inherited", "an operator has switched %s off, and it says", at)
 			w.apply(with(AccessDisabled, CascadeOn)) // now it is the manifest's
 			w.switches(at, AccessBypassed)           // and an operator's again
 			w.apply(m)
-			if got := w.says(at); got != "bypassed inherited" {
-				t.Errorf("an operator has bypassed %s, and it says %s", at, got)
-			}
+			check.Equal(t, w.says(at), "bypassed inherited", "an operator has bypassed %s, and it says", at)
 			if p := w.plan(m); p.Changes() != 0 {
 				t.Errorf("%d changes are left", p.Changes())
 			}
@@ -123,9 +114,7 @@ func TestBucketsLearnWhatIsDeclared(t *testing.T) {
 			}
 			out = append(out, fmt.Sprint(it["disabled"] != nil, " ", until, " ", w.bucket("acme", "gpt-4", k).Cascade))
 		}
-		if out[0] != out[1] {
-			t.Errorf("the shards have %q", out)
-		}
+		check.Equal(t, out[0], out[1], "the shards have %q", out)
 		return out[0]
 	}
 	at := Scope{Resource: "gpt-4"}
@@ -139,14 +128,10 @@ func TestBucketsLearnWhatIsDeclared(t *testing.T) {
 		{AccessEnabled, CascadeOn, "false 0 true"},
 	} {
 		w.apply(Manifest{Namespace: "prod", Scopes: []Config{{Scope: at, Access: c.a, Cascade: c.c}}})
-		if got := stamps(); got != c.want {
-			t.Errorf("%v, %v: stamps are %s, want %s", c.a, c.c, got, c.want)
-		}
+		check.Equal(t, stamps(), c.want, "%v, %v: stamps", c.a, c.c)
 	}
 	w.apply(Manifest{Namespace: "prod"})
-	if got := stamps(); got != "false 0 false" {
-		t.Errorf("no longer declared: stamps are %s", got)
-	}
+	check.Equal(t, stamps(), "false 0 false", "no longer declared: stamps")
 }
 
 // A policy is stored in the form of Python 0.17, decides before the entity itself, and is recorded once.
@@ -180,9 +165,7 @@ func TestCascadesAreStored(t *testing.T) {
 			t.Errorf("%v is recorded %d times", c.to, n)
 		}
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		if got := level("org"); got != c.org {
-			t.Errorf("%v: the parent has %d left, want %d", c.to, got, c.org)
-		}
+		check.Equal(t, level("org"), c.org, "%v: the parent has left", c.to)
 		r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
 		if w.must(err); r.Cascade != c.to {
 			t.Errorf("%v is resolved as %v", c.to, r.Cascade)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -46,9 +47,7 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 	}
 	var told []int
 	p.Progress = func(done, changes int) {
-		if changes != n+4 {
-			t.Errorf("%d of %d", done, changes)
-		}
+		check.Equal(t, changes, n+4, "%d of", done)
 		told = append(told, done)
 	}
 	apply := func() {
@@ -180,16 +179,12 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 		t.Errorf("%d changes of %d steps", p.Changes(), len(p.Steps))
 	}
 	stale := w.plan(declare())
-	if stale.Changes() != n {
-		t.Errorf("%d to delete, want %d", stale.Changes(), n)
-	}
+	check.Equal(t, stale.Changes(), n, "to delete")
 	w.apply(declare())
 	if p := w.plan(declare()); p.Changes() != 0 || len(p.Steps) != 4 {
 		t.Errorf("%d changes of %d steps", p.Changes(), len(p.Steps))
 	}
-	if err := w.ns.Apply(t.Context(), stale); !errors.Is(err, ErrBusy) {
-		t.Errorf("a stale plan: %v", err)
-	}
+	check.Is(t, w.ns.Apply(t.Context(), stale), ErrBusy, "a stale plan")
 	w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 	w.must(err)

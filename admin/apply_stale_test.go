@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -77,9 +78,8 @@ func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
 				a, b := w.plan(declare(c.base, change)), w.plan(declare(c.base, c.second))
 				w.must(w.ns.Apply(t.Context(), a))
 				w.refusesWhole(b)
-				if w.state().Hash != declare(c.base, change).hash() {
-					t.Error("the hash is not that of what was applied")
-				}
+				check.Equal(t, w.state().Hash, declare(c.base, change).hash(),
+					"the hash is not that of what was applied")
 			})
 		}
 	}
@@ -133,9 +133,8 @@ func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
 		t.Error("the hash is not that of the second manifest")
 	}
 	w.apply(declare(declaring(rpm10)))
-	if w.plan(declare(declaring(rpm10))).Changes() != 0 {
-		t.Error("planned and applied again, and not all is stored")
-	}
+	check.Equal(t, w.plan(declare(declaring(rpm10))).Changes(), 0,
+		"planned and applied again, and not all is stored")
 }
 
 // The write that begins an application fails in every way. No step is done without it, and planning
@@ -173,9 +172,7 @@ func TestAnApplicationThatCannotBegin(t *testing.T) {
 				})
 				err := w.ns.Apply(t.Context(), p)
 				w.db.SetHook(nil)
-				if (err == nil) != c.done {
-					t.Fatalf("%s, %s: error %v", name, size, err)
-				}
+				check.MustEqual(t, err == nil, c.done, "%s, %s: error %v", name, size, err)
 				for _, s := range p.Steps {
 					if (s.Err != nil) != (!c.done && s.Action != ActionUnchanged) {
 						t.Errorf("%s, %s: %s: %v", name, size, s.Subject(), s.Err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -29,9 +30,7 @@ func TestEvents(t *testing.T) {
 	for _, e := range all {
 		capacities = append(capacities, e.Details["limits"].([]any)[0].(map[string]any)["capacity"])
 	}
-	if fmt.Sprint(capacities) != "[7 6 5 4 3 2 1]" {
-		t.Errorf("order %v", capacities)
-	}
+	check.Equal(t, fmt.Sprint(capacities), "[7 6 5 4 3 2 1]", "order %v", capacities)
 	cursor := ""
 	var ids []string
 	for range 10 {
@@ -48,9 +47,7 @@ func TestEvents(t *testing.T) {
 	for i, e := range all {
 		want[i] = e.ID
 	}
-	if !slices.Equal(ids, want) {
-		t.Errorf("by cursor %q, want %q", ids, want)
-	}
+	check.Slices(t, ids, want, "by cursor")
 }
 
 // The events about everything are listed by time, between two instants, over pages and over
@@ -83,12 +80,9 @@ func TestAllEvents(t *testing.T) {
 		t.Errorf("%d events, want %d: %q", len(got), len(want), got)
 	}
 	last := len(want) - 1
-	if got := list(begin, begin.Add(time.Minute)); !slices.Equal(got, want[last:]) {
-		t.Errorf("in the first minute %q", got)
-	}
-	if got := list(begin.Add(time.Minute), begin.Add(3*time.Minute)); !slices.Equal(got, want[last-2:last]) {
-		t.Errorf("in the two minutes after it %q", got)
-	}
+	check.Slices(t, list(begin, begin.Add(time.Minute)), want[last:], "in the first minute")
+	check.Slices(t, list(begin.Add(time.Minute), begin.Add(3*time.Minute)), want[last-2:last],
+		"in the two minutes after it")
 	if got := list(begin.Add(200*time.Minute), time.Time{}); len(got) > 0 {
 		t.Errorf("of later %q", got)
 	}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -33,9 +33,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 			_, err := w.ns.Config(t.Context(), at)
 			w.wants(err, ErrNotFound)
 			w.must(w.ns.DeleteLimits(t.Context(), at))
-			if n := w.db.Len(); n != 3 {
-				t.Fatalf("%d items: deleting nothing writes something", n)
-			}
+			check.MustEqual(t, w.db.Len(), 3, "items: deleting nothing writes something")
 			w.set(at, tpm500, rpm10)
 			want := w.ns.config(at)
 			want.Limits, _ = storedLimits([]limiter.Limit{rpm10, tpm500})
@@ -44,9 +42,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 			}
 			got, err := w.ns.Config(t.Context(), at)
 			w.must(err)
-			if !reflect.DeepEqual(got, Config{Scope: at, Limits: []limiter.Limit{rpm10, tpm500}}) {
-				t.Errorf("found %+v", got)
-			}
+			check.Deep(t, got, Config{Scope: at, Limits: []limiter.Limit{rpm10, tpm500}}, "found")
 			w.set(at, rpm20)
 			w.registered(at, true)
 			w.hasNoOrphans()
@@ -181,9 +177,7 @@ func TestListingsGoOverPages(t *testing.T) {
 		w.set(Scope{Resource: "r" + e}, rpm10)
 		want = append(want, e)
 	}
-	if got := collect(t, w.ns.entitiesWithLimits(t.Context(), "gpt-4")); !slices.Equal(got, want) {
-		t.Errorf("entities %q", got)
-	}
+	check.Slices(t, collect(t, w.ns.entitiesWithLimits(t.Context(), "gpt-4")), want, "entities")
 	if counts, err := w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 5 {
 		t.Errorf("counts %v, %v", counts, err)
 	}
@@ -194,12 +188,8 @@ func TestListingsGoOverPages(t *testing.T) {
 	if len(all) != 10 || all[0].Scope != (Scope{Resource: "ra"}) || all[9].Scope != (Scope{want[4], "gpt-4"}) {
 		t.Errorf("all %+v", all)
 	}
-	if got := collect(t, w.ns.Configs(t.Context(), Scope{Resource: "gpt-4"})); !reflect.DeepEqual(got, all[5:]) {
-		t.Errorf("of the resource %+v", got)
-	}
-	if got := collect(t, w.ns.Configs(t.Context(), all[7].Scope)); !reflect.DeepEqual(got, all[7:8]) {
-		t.Errorf("of one scope %+v", got)
-	}
+	check.Deep(t, collect(t, w.ns.Configs(t.Context(), Scope{Resource: "gpt-4"})), all[5:], "the resource")
+	check.Deep(t, collect(t, w.ns.Configs(t.Context(), all[7].Scope)), all[7:8], "one scope")
 }
 
 // What a Python client or its provisioner has stored, with or without registry, is
@@ -246,9 +236,7 @@ func TestOneOfTwoChangesAtOnceIsBusy(t *testing.T) {
 		w.set(at, rpm20)
 		was.Limits = []limiter.Limit{rpm20}
 		w.must(w.ns.ChangeLimits(t.Context(), was))
-		if _, err := w.ns.Config(t.Context(), at); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%s: not removed: %v", at, err)
-		}
+		check.Is(t, check.Err(w.ns.Config(t.Context(), at)), ErrNotFound, "%s: not removed", at)
 		w.wants(w.ns.ChangeLimits(t.Context(), empty, limiter.Limit{}), limiter.ErrInvalid)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -65,9 +66,7 @@ func TestAHierarchyIsDeclared(t *testing.T) {
 				plan = append(plan, string(s.Action)+" "+s.Subject())
 			}
 		}
-		if got := strings.Join(plan, ", "); got != c.plan {
-			t.Errorf("%s: plan %s\nwant %s", c.name, got, c.plan)
-		}
+		check.Equal(t, strings.Join(plan, ", "), c.plan, "%s: plan", c.name)
 		before := w.described()
 		if w.must(w.ns.Apply(t.Context(), p)); !reflect.DeepEqual(w.described(), c.want) {
 			t.Errorf("%s: stored %v, want %v", c.name, w.described(), c.want)
@@ -212,9 +211,7 @@ func TestParentsAreStoredBeforeTheirChildren(t *testing.T) {
 		})
 		w.must(w.ns.Apply(t.Context(), p))
 		w.db.SetHook(nil)
-		if n := len(w.described()); n != len(m.Entities) {
-			t.Errorf("%d entities are stored, want %d", n, len(m.Entities))
-		}
+		check.Equal(t, len(w.described()), len(m.Entities), "entities are stored")
 	}
 }
 
@@ -266,9 +263,7 @@ func TestAHierarchyOverwritesNothing(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, s.Subject(), s.Err)
 			}
 		}
-		if got := w.described()["b"]; got != c.want {
-			t.Errorf("%s: b is %q, want %q", name, got, c.want)
-		}
+		check.Equal(t, w.described()["b"], c.want, "%s: b", name)
 		if s := w.state(); c.want != "" && !slices.Contains(s.Described, "b") {
 			t.Errorf("%s: b is no longer managed: %v", name, s.Described)
 		}

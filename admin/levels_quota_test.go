@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -42,24 +43,19 @@ func TestAQuotaIsToppedUpOnce(t *testing.T) {
 				granted += w.drained(ls[0]) + w.drained(ls[1])
 				w.advance(1100 * time.Millisecond) // longer than a denial is remembered
 			}
-			if granted != 65 {
-				t.Errorf("%s, %d splits: %d granted of 40 and 25", name, splits, granted)
-			}
+			check.Equal(t, granted, 65, "%s, %d splits: granted of 40 and 25", name, splits)
 			w.advance(25 * time.Hour)
 			granted = 0
 			for range 5 {
 				granted += w.drained(ls[0]) + w.drained(ls[1])
 				w.advance(1100 * time.Millisecond)
 			}
-			if granted != 40 {
-				t.Errorf("%s, %d splits: %d granted in the next period, want 40", name, splits, granted)
-			}
+			check.Equal(t, granted, 40, "%s, %d splits: granted in the next period", name, splits)
 			if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Details["id"] != "invoice-1" {
 				t.Errorf("events %+v", e)
 			}
-			if _, err := ns.Reset(t.Context(), "acme", "gpt-4"); !errors.Is(err, validate.ErrInvalid) {
-				t.Errorf("a reset by the id of a credit: %v", err)
-			}
+			check.Is(t, check.Err(ns.Reset(t.Context(), "acme", "gpt-4")), validate.ErrInvalid,
+				"a reset by the id of a credit")
 		}
 	}
 }
@@ -86,9 +82,7 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 20}})
 		w.must(err)
 		w.must(later.Rollback(t.Context()))
-		if n := w.drained(l); n != 45 {
-			t.Errorf("%s: %d granted after the reset, want 45", name, n)
-		}
+		check.Equal(t, w.drained(l), 45, "%s: granted after the reset", name)
 	}
 }
 
@@ -163,7 +157,5 @@ func TestAnOperationThatCannotBeRead(t *testing.T) {
 		!strings.Contains(err.Error(), `"operation"`) {
 		t.Errorf("added %v, %v", added, err)
 	}
-	if n := w.left(); n != 7 {
-		t.Errorf("%d left, want 7", n)
-	}
+	check.Equal(t, w.left(), 7, "left")
 }

@@ -3,12 +3,11 @@ package admin
 import (
 	"context"
 	"errors"
-	"reflect"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -104,9 +103,7 @@ func TestDebtIsForgiven(t *testing.T) {
 	w.db.Store(b.Item())
 	_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
 	w.must(err)
-	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0].Tokens; got != -30_000 {
-		t.Errorf("level %d", got)
-	}
+	check.Equal(t, w.bucket("acme", "gpt-4", 0).State.Slots[0].Tokens, -30_000, "level")
 	_, err = w.ns.Reset(t.Context(), "acme", "gpt-4")
 	w.must(err)
 	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0]; got.Tokens != 10_000 || got.Used != 1000 {
@@ -140,9 +137,7 @@ func TestCreditUnderTraffic(t *testing.T) {
 	})
 	_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
 	w.must(err)
-	if n := taken + w.left(); n != 100 {
-		t.Errorf("%d granted or left, want 80 and the 20 credited", n)
-	}
+	check.Equal(t, taken+w.left(), 100, "granted or left, want 80 and the 20 credited")
 }
 
 // A bucket of more shards than one transaction writes is full again on all of them.
@@ -186,9 +181,7 @@ func TestCreditsLast(t *testing.T) {
 	req.Costs["rpm"] = 1
 	_, err = l.Acquire(t.Context(), req)
 	w.must(err)
-	if n := w.left(); n != 8 {
-		t.Errorf("%d left of 10, less 5, and 4, less 1", n)
-	}
+	check.Equal(t, w.left(), 8, "left of 10, less 5, and 4, less 1")
 }
 
 // A reset of one limit leaves the others as they are, and says nothing of them.
@@ -220,9 +213,7 @@ func TestDivide(t *testing.T) {
 		{0, []int64{5, 5}, []int64{0, 0}},
 		{100, []int64{10, 60, 60, 5}, []int64{10, 60, 25, 5}},
 	} {
-		if got := divide(c.milli, c.rooms); !slices.Equal(got, c.want) {
-			t.Errorf("%d over %v: %v, want %v", c.milli, c.rooms, got, c.want)
-		}
+		check.Slices(t, divide(c.milli, c.rooms), c.want, "%d over %v", c.milli, c.rooms)
 	}
 }
 
@@ -303,7 +294,5 @@ func TestRoomOfLimits(t *testing.T) {
 	got := rooms(shards, start)
 	want := map[string]room{"rps": {by: []int64{0, 6_000, 13_000, 0}},
 		"rpd": {by: []int64{10_500, 16_500, 23_500, 9_500}, quota: true}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	check.Deep(t, got, want)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -41,14 +42,11 @@ func TestLiveUsageOfAnotherLife(t *testing.T) {
 		{"of a life that ended at nobody knows what", ledger.Mark{At: at, Gone: true}, 9},
 		{"counted up to nobody knows what", ledger.Mark{At: at}, 0},
 	} {
-		if got := grown(c.mark, b)["rpm"]; got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equal(t, grown(c.mark, b)["rpm"], c.want, c.name)
 	}
 	b.Generation = 0 // another client has made it
-	if got := grown(ledger.Mark{At: at, Used: []ledger.Count{{Limit: "rpm", Tokens: 12}}}, b)["rpm"]; got != 9 {
-		t.Errorf("behind a mark, without generations: %d, want 9", got)
-	}
+	check.Equal(t, grown(ledger.Mark{At: at, Used: []ledger.Count{{Limit: "rpm", Tokens: 12}}}, b)["rpm"], 9,
+		"behind a mark, without generations")
 }
 
 // The meter is no limit of anybody's, wherever it stands among the others.
@@ -154,9 +152,7 @@ func TestMarksOfShards(t *testing.T) {
 				}
 			}
 		})
-		if calls != want.calls {
-			t.Errorf("of %d shards: %d calls, want %d", n, calls, want.calls)
-		}
+		check.Equal(t, calls, want.calls, "%d shards: calls", n)
 	}
 }
 
@@ -175,9 +171,7 @@ func TestWhatAWindowFollows(t *testing.T) {
 	} {
 		it := ledger.Snapshot{Entity: "acme", Resource: "gpt-4", Window: c.window, Start: c.at, Part: c.at, Marks: c.marks,
 			Legend: ledger.Legend{Stream: 1}}.Item()
-		if got := u.follows(it); got != c.want {
-			t.Errorf("%s %s, marks %v: %v", c.window, c.at, c.marks, got)
-		}
+		check.Equal(t, u.follows(it), c.want, "%s %s, marks %v", c.window, c.at, c.marks)
 	}
 	w := newWorld(t)
 	up, _ := (&ledger.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily", Part: "2023-11-13",
@@ -293,9 +287,7 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
 			got += u.Tokens["rpm"]
 		}
-		if got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equal(t, got, c.want, c.name)
 	}
 }
 

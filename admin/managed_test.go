@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -37,9 +37,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 			was, err = w.ns.remember(t.Context(), was, p)
 			w.must(err)
 		})
-		if got != want {
-			t.Errorf("it costs %s, want %s", got, want)
-		}
+		check.Equal(t, got, want, "it costs")
 		read, err := w.ns.managed(t.Context())
 		if w.must(err); !read.Paged || read.Hash != p.Hash || len(read.Entities) != len(p.Entities) ||
 			read.Entities["one more"] == nil != (p.Entities["one more"] == nil) {
@@ -58,9 +56,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 	for fail := 1; fail <= 4; fail++ { // each of its reads
 		calls := 0
 		w.failOn(store.Unavailable, false, func(memdynamo.Op) bool { calls++; return calls == fail })
-		if _, err := w.ns.Plan(t.Context(), declare()); !errors.Is(err, limiter.ErrUnavailable) {
-			t.Errorf("read %d fails: %v", fail, err)
-		}
+		check.Is(t, check.Err(w.ns.Plan(t.Context(), declare())), limiter.ErrUnavailable, "read %d fails", fail)
 		w.db.SetHook(nil)
 	}
 	for _, k := range layout.ProvisionerPageKeys(w.ns.id) { // a page that has nothing need not be there
@@ -87,9 +83,7 @@ func TestOrderOfWhatIsManaged(t *testing.T) {
 	}
 	s[Scope{}], s[Scope{Entity: "b"}] = true, true
 	want.Entities["b"] = append([]string{"_default_"}, want.Entities["b"]...)
-	if got := s.state("ns"); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
-	}
+	check.Deep(t, s.state("ns"), want)
 	all := managedScopes(want)
 	if len(all) != 62 || all[0] != (Scope{"a", "r00"}) || all[40] != (Scope{Entity: "b"}) ||
 		all[41] != (Scope{Resource: "r00"}) || all[61] != (Scope{}) {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -28,9 +29,7 @@ func TestLifeOfANamespace(t *testing.T) {
 		t.Fatalf("registered again: %v, %v", again, err)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := w.table.Register(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(w.table.Register(t.Context(), name)))
 	}
 	var names []string
 	for _, ns := range collect(t, w.table.Namespaces(t.Context())) {
@@ -39,9 +38,7 @@ func TestLifeOfANamespace(t *testing.T) {
 			t.Errorf("%+v", ns)
 		}
 	}
-	if fmt.Sprint(names) != "[a b c prod]" {
-		t.Errorf("names %v", names)
-	}
+	check.Equal(t, fmt.Sprint(names), "[a b c prod]", "names %v", names)
 	w.set(Scope{}, rpm10)
 	w.advance(time.Hour)
 	w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
@@ -92,9 +89,7 @@ func TestRegisteringWithoutAnAnswer(t *testing.T) {
 		t.Errorf("not looked up: %v", err)
 	}
 	w.db.SetHook(nil)
-	if _, err := w.table.Namespace(t.Context(), "new"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, check.Err(w.table.Namespace(t.Context(), "new")))
 }
 
 // A namespace that is deleted is the one that was meant, and not the one that has got its name since.
@@ -243,9 +238,7 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 			t.Errorf("%d removed, %v", n, err)
 		}
 		w.forgetNote(t)
-		if got := w.db.Len(); got != 1 {
-			t.Errorf("%d items left, want the version record", got)
-		}
+		check.Equal(t, w.db.Len(), 1, "items left, want the version record")
 	})
 }
 
@@ -258,9 +251,7 @@ func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
 	if len(orphans) != 1 || orphans[0].Status != NamespaceActive {
 		t.Fatalf("orphans %+v", orphans)
 	}
-	if _, err := w.table.RecoverNamespace(t.Context(), orphans[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.table.RecoverNamespace(t.Context(), orphans[0].ID)))
 	if ns, err := w.table.Namespace(t.Context(), "prod"); err != nil || ns.ID() != w.ns.ID() {
 		t.Fatal(ns, err)
 	}
@@ -289,9 +280,7 @@ func TestOpenChecksTheTable(t *testing.T) {
 	w.wants(err, limiter.ErrVersion)
 	_, err = w.table.Register(t.Context(), "new")
 	w.wants(err, limiter.ErrVersion)
-	if w.db.Len() != before {
-		t.Error("an incompatible table was written to")
-	}
+	check.Equal(t, w.db.Len(), before, "an incompatible table was written to")
 }
 
 // A purge looks until nothing was there twice, a moment apart: an index shows some items only after a moment.
@@ -347,9 +336,7 @@ func TestPurgeSparesWhatHasAName(t *testing.T) {
 	before := w.db.Len()
 	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
 	w.wants(err, ErrState)
-	if w.db.Len() != before {
-		t.Error("something was removed")
-	}
+	check.Equal(t, w.db.Len(), before, "something was removed")
 }
 
 // A namespace whose record by its ID is gone, or says that it is deleted, cannot be deleted.

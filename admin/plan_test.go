@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -109,9 +110,7 @@ func TestManifest(t *testing.T) {
 	}
 	events := len(w.events(Scope{Entity: "acme"}))
 	w.apply(declare())
-	if len(w.events(Scope{Entity: "acme"})) != events {
-		t.Error("what is unchanged is changed")
-	}
+	check.Equal(t, len(w.events(Scope{Entity: "acme"})), events, "what is unchanged is changed")
 
 	less := declare(func(m *Manifest) {
 		m.Scopes = []Config{scope("", "gpt-4", rpm10)}
@@ -146,9 +145,7 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	w.set(Scope{Resource: "gpt-4"}, tpm500)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{Entity: "acme"}))
 	const want = "unchanged acme/gpt-4, create acme/*, update */gpt-4, unchanged */*"
-	if got := actions(w.plan(declare())); got != want {
-		t.Errorf("plan %s, want %s", got, want)
-	}
+	check.Equal(t, actions(w.plan(declare())), want, "plan")
 	w.apply(declare())
 	w.apply(declare(func(m *Manifest) { m.unset(Scope{}) }))
 	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 ||
@@ -247,9 +244,7 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 	})
 	p := w.plan(m)
 	w.set(Scope{Resource: "gpt-4"}, tpm500) // changed meanwhile
-	if err := w.ns.Apply(t.Context(), p); !errors.Is(err, ErrBusy) {
-		t.Fatalf("error %v", err)
-	}
+	check.MustBe(t, w.ns.Apply(t.Context(), p), ErrBusy, "error")
 	if s := w.state(); s.Hash != "" || !w.plan(declare()).Unfinished || !slices.Contains(s.Resources, "gpt-5") {
 		t.Errorf("managed %+v", s)
 	}
@@ -274,9 +269,7 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 			t.Errorf("%s: %v", s.Scope, s.Err)
 		}
 	}
-	if w.plan(m).Changes() != 0 {
-		t.Error("a step is left")
-	}
+	check.Equal(t, w.plan(m).Changes(), 0, "a step is left")
 }
 
 // What a step changes is told in words, also where it is nothing.
@@ -300,9 +293,7 @@ func TestWhatIsStoredInWords(t *testing.T) {
 		"unchanged acme/gpt-4":                  {Action: ActionUnchanged, Scope: at, From: limits, To: limits},
 		"update acme/gpt-4: nothing -> nothing": {Action: ActionUpdate, Scope: at},
 	} {
-		if got := s.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, s.String(), want)
 	}
 }
 

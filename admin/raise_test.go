@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -36,9 +37,7 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60))
 	l := w.limiter()
-	if n := w.tries(l, 1, time.Second) + w.tries(l, 10, time.Second); n != 60+10 {
-		t.Fatalf("%d before the raise", n)
-	}
+	check.MustEqual(t, w.tries(l, 1, time.Second)+w.tries(l, 10, time.Second), 60+10, "before the raise")
 	ends := w.table.now() + 30_000
 	got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 120}, time.UnixMilli(ends))
 	want := []Raise{{"rpm", 120, time.UnixMilli(ends).UTC()}}
@@ -72,12 +71,8 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if s := lease.Status()[0]; s.Capacity != 180 || s.ChangesAfter != 31*time.Second {
 		t.Errorf("%+v", s)
 	}
-	if n := w.tries(l, 10, time.Second); n != 30 {
-		t.Errorf("%d in ten seconds of the raise, want 30", n)
-	}
-	if n := w.tries(w.limiter(), 20, time.Second); n != 60 {
-		t.Errorf("%d in twenty seconds of another process, want 60", n)
-	}
+	check.Equal(t, w.tries(l, 10, time.Second), 30, "in ten seconds of the raise")
+	check.Equal(t, w.tries(w.limiter(), 20, time.Second), 60, "in twenty seconds of another process")
 	w.take("other", "gpt-4", limiter.Costs{"rpm": 60})
 	if n := w.tries(l, 11, time.Second); n != 3+10 { // an edge is a second later
 		t.Errorf("%d around its end, want 13", n)
@@ -153,9 +148,7 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 	}
 	first := raise("n-1")
 	w.advance(time.Minute)
-	if again := raise("n-1"); !slices.Equal(again, first) {
-		t.Errorf("%v, want %v", again, first)
-	}
+	check.Slices(t, raise("n-1"), first)
 	raise("n-2")
 	c, err := w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
 	if n := len(w.events(Scope{Entity: "acme"})); err != nil || len(c.Raises) != 2 || n != 2 {
@@ -174,9 +167,7 @@ func TestRaisesAreEndedByHand(t *testing.T) {
 	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"runs": 4}}
 	_, err = l.Acquire(t.Context(), req)
 	w.must(err)
-	if err := w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("no such limit: %v", err)
-	}
+	check.Is(t, w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"), ErrNotFound, "no such limit")
 	for range 2 {
 		w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs"))
 	}
@@ -231,9 +222,7 @@ func TestWhatIsNotRaised(t *testing.T) {
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || got != nil {
 			t.Errorf("%s: %v, %v, want %q", c.limit, got, err, c.want)
 		}
-		if len(w.db.Items()) != len(before.Items()) {
-			t.Errorf("%s: something is stored", c.limit)
-		}
+		check.Equal(t, len(w.db.Items()), len(before.Items()), "%s: something is stored", c.limit)
 	}
 	raise := func() error {
 		_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1}, 1)
@@ -299,9 +288,8 @@ func TestARaiseAndAProcessWithOldLimits(t *testing.T) {
 			t.Errorf("%d in three seconds of the raise, want at most 9", n)
 		}
 	}
-	if n := w.tries(during, 10, time.Second); n != 30 {
-		t.Errorf("%d in ten seconds of the raise, want 30: the others have not taken it away", n)
-	}
+	check.Equal(t, w.tries(during, 10, time.Second), 30,
+		"in ten seconds of the raise, want 30: the others have not taken it away")
 	w.advance(20 * time.Second) // the end, and the second behind it
 	w.tries(before, 1, time.Second)
 	for range 10 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -28,15 +29,11 @@ func TestThresholdsAreListed(t *testing.T) {
 	}
 	want := Threshold{Scope: Scope{"acme", "gpt"}, Limit: "budget", Percent: 80, PeriodEnd: end,
 		At: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Spent: 412, Quota: 500}
-	if got[0] != want {
-		t.Errorf("%+v, want %+v", got[0], want)
-	}
+	check.Equal(t, got[0], want)
 	if all := collect(t, w.ns.Thresholds(t.Context(), Scope{Entity: "acme"})); len(all) != 4 {
 		t.Errorf("on all resources: %+v", all)
 	}
-	if _, err := w.ns.DeleteEntity(t.Context(), "acme"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.ns.DeleteEntity(t.Context(), "acme")))
 	if all := collect(t, w.ns.Thresholds(t.Context(), Scope{Entity: "acme"})); len(all) != 0 {
 		t.Errorf("of a deleted entity: %+v", all)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -52,18 +53,15 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 				w.split("acme", "gpt-4", shards/2) // into one, or four
 				w.spoil("acme", shards-1, attrs)
 				beside := w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))
-				if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm"); !errors.Is(err, limiter.ErrUnreadable) {
-					t.Errorf("one limit of it: %v", err)
-				}
+				check.Is(t, check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm")), limiter.ErrUnreadable,
+					"one limit of it")
 				if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); added != nil || err != nil {
 					t.Fatalf("%v, %v", added, err)
 				}
 				if !item.EqualItems(beside, w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))) {
 					t.Error("another bucket has changed")
 				}
-				if got := w.drained(w.limiter()); got != 10 {
-					t.Errorf("%d granted afterwards, want 10", got)
-				}
+				check.Equal(t, w.drained(w.limiter()), 10, "granted afterwards")
 				e := w.events(Scope{Entity: "acme"})
 				if len(e) != 1 || e[0].Action != "bucket_reset" || e[0].Resource != "gpt-4" || e[0].Details == nil {
 					t.Errorf("the audit trail has %+v, want one event of it", e)
@@ -104,9 +102,7 @@ func TestOneOddBucketOfMany(t *testing.T) {
 		w.must(err)
 	}
 	slices.Sort(seen)
-	if !slices.Equal(seen, []string{"a", "acme", "org", "z"}) {
-		t.Errorf("listed %q", seen)
-	}
+	check.Slices(t, seen, []string{"a", "acme", "org", "z"}, "listed")
 	for b, err := range w.ns.Buckets(t.Context(), Scope{Resource: "gpt-4"}) { // which can be left there
 		if b.Entity == "acme" {
 			names("list", err)
@@ -141,9 +137,7 @@ func TestOneOddScope(t *testing.T) {
 	for c, err := range w.ns.Configs(t.Context(), Scope{}) {
 		listed += fmt.Sprintln(c.Scope, c.Limits, errors.Is(err, ErrConfig) && err == c.Err)
 	}
-	if listed != "*/* [] true\nown/gpt-4 [rpm: 10 per 1m0s, capacity 10] false\n" {
-		t.Errorf("listed\n%s", listed)
-	}
+	check.Equal(t, listed, "*/* [] true\nown/gpt-4 [rpm: 10 per 1m0s, capacity 10] false\n", "listed")
 	for range w.ns.Configs(t.Context(), Scope{}) {
 		break // also at the one that cannot be read
 	}
@@ -163,9 +157,7 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 			_, err := w.db.Write(t.Context(), item.Put{Item: it})
 			w.must(err)
 		}
-		if _, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil {
-			t.Errorf("%d shards: %v", n, err)
-		}
+		check.NoError(t, check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")), "%d shards", n)
 		for k := range n {
 			if it := w.db.Item(layout.BucketKey(w.ns.id, "acme", "gpt-4", k)); it != nil {
 				t.Errorf("of %d shards, %d is left", n, k)
@@ -201,9 +193,7 @@ func TestReachTakesSchedulesOff(t *testing.T) {
 						}
 						left += b.State.Slots[b.State.Index("rpm")].Tokens
 					}
-					if left != level*1000 {
-						t.Errorf("%s to %v by %s: %d of 3000 left, want %d", was, is, attr, left, level*1000)
-					}
+					check.Equal(t, left, level*1000, "%s to %v by %s: of 3000 left", was, is, attr)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -17,36 +18,24 @@ func TestAllow(t *testing.T) {
 		return l.Allow(t.Context(), "acme", limiter.PerSecond("rps", 10), limiter.PerMinute("rpm", 2))
 	}
 	for i := range 2 {
-		if err := allow(); err != nil {
-			t.Fatalf("call %d: %v", i, err)
-		}
+		check.Must(t, allow(), "call %d", i)
 	}
 	denied, ok := errors.AsType[*limiter.LimitError](allow())
 	if !ok || denied.Limit != "rpm" || denied.RetryAfter != 30*time.Second {
 		t.Fatalf("the third of 2 a minute: %+v, want a denial by rpm for 30 s", denied)
 	}
 	table.Advance(denied.RetryAfter - time.Millisecond)
-	if err := allow(); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("a millisecond before RetryAfter: %v", err)
-	}
+	check.Is(t, allow(), limiter.ErrLimited, "a millisecond before RetryAfter")
 	table.Advance(time.Millisecond)
-	if err := allow(); err != nil {
-		t.Errorf("after RetryAfter: %v", err)
-	}
-	if err := l.Allow(t.Context(), "umbrella", limiter.PerMinute("rpm", 2)); err != nil {
-		t.Errorf("another entity: %v", err)
-	}
+	check.NoError(t, allow(), "after RetryAfter")
+	check.NoError(t, l.Allow(t.Context(), "umbrella", limiter.PerMinute("rpm", 2)), "another entity")
 }
 
 // TestAllowShares what Acquire takes on the same resource: there is one bucket.
 func TestAllowShares(t *testing.T) {
 	l := limitertest.New(t).Limiter(nil)
 	rpm := limiter.PerMinute("rpm", 2)
-	if _, err := l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: limiter.AllowResource,
-		Costs: limiter.Costs{"rpm": 2}, Limits: []limiter.Limit{rpm}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Allow(t.Context(), "acme", rpm); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("error %v, want a denial", err)
-	}
+	check.Must(t, check.Err(l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: limiter.AllowResource,
+		Costs: limiter.Costs{"rpm": 2}, Limits: []limiter.Limit{rpm}})))
+	check.Is(t, l.Allow(t.Context(), "acme", rpm), limiter.ErrLimited, "error, want a denial")
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
@@ -44,9 +45,7 @@ func TestBoundEndsWithItsCallerOrInTime(t *testing.T) {
 				}
 				synctest.Wait()
 				for range 2 { // the second time it is waited for
-					if got := b.Err(); !errors.Is(got, c.want) {
-						t.Errorf("it says %v, want %v", got, c.want)
-					}
+					check.Is(t, b.Err(), c.want, "it says")
 					select {
 					case <-b.Done():
 						if c.want == nil {
@@ -107,8 +106,8 @@ func TestBoundsEndWithTheRequest(t *testing.T) {
 		},
 		"a commit": func(t *testing.T, w *world, l *Limiter) {
 			lease := must(t, l, stored(Costs{"rpm": 1}))
-			fine(t, lease.Settle(Costs{"rpm": 2}))
-			fine(t, lease.Commit(t.Context()))
+			check.Must(t, lease.Settle(Costs{"rpm": 2}))
+			check.Must(t, lease.Commit(t.Context()))
 		},
 		"what is taken ahead": func(t *testing.T, w *world, l *Limiter) {
 			w.busy(l, asks(Costs{"rps": 1}, rps1000), 200)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -132,15 +133,11 @@ func TestOneOfManyAtOnceProbes(t *testing.T) {
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
-						t.Errorf("%v, want ErrUnavailable", err)
-					}
+					check.Is(t, check.Err(l.Acquire(t.Context(), req)), ErrUnavailable)
 				})
 			}
 			all.Wait()
-			if n := calls.Load(); n != 1 {
-				t.Errorf("%d of 50 calls went out, want one", n)
-			}
+			check.Equal(t, calls.Load(), 1, "50 calls went out, want one")
 			time.Sleep(desk.ProbesEvery)
 		}
 		time.Sleep(l.opts.Timeout) // what hangs ends
@@ -180,9 +177,7 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 			pauses := []time.Duration{0, 1, 3, 7} // 25, 50 and 100 ms
 			d := time.Since(begin).Round(time.Millisecond)
 			want := pauses[min(throttled, desk.ThrottleRetries)] * desk.ThrottlePause
-			if d != want {
-				t.Errorf("%d times throttled: took %s, want %s", throttled, d, want)
-			}
+			check.Equal(t, d, want, "%d times throttled: took", throttled)
 			if n, want := w.db.Stats().Calls(), min(throttled, desk.ThrottleRetries)+1; n != want {
 				t.Errorf("%d times throttled: %d calls, want %d", throttled, n, want)
 			}
@@ -223,9 +218,8 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 					w.db.ResetStats()
 					told.Store(0)
 					begin := time.Now()
-					if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
-						t.Errorf("call %d: %v, want unavailable", i, err)
-					}
+					check.Is(t, check.Err(l.Acquire(t.Context(), req)), ErrUnavailable,
+						"call %d, want unavailable", i)
 					if took := time.Since(begin); i >= desk.BreaksAfter && took > desk.ProbeWait {
 						t.Errorf("call %d took %s", i, took)
 					}
@@ -259,9 +253,7 @@ func TestSilenceAndThrottlesOpenTheBreaker(t *testing.T) {
 			}
 			all := l.desks.Breaker.Open()
 			own := l.desks.Of(acmeGPT).Throttled.Open()
-			if got := (opened{all, own}); got != opens {
-				t.Errorf("%s: open %+v, want %+v", kind, got, opens)
-			}
+			check.Equal(t, (opened{all, own}), opens, "%s: open", kind)
 			if kind != store.Throttled {
 				return
 			}
@@ -296,16 +288,12 @@ func TestAnsweredCallsCountAsAnswers(t *testing.T) {
 		free.Entity = "free"
 		w.says(l, free.Entity, gpt, "disabled", item.S("bypass"))
 		for range 2 { // it is read, and known then
-			if _, err := l.Acquire(t.Context(), orphan); !errors.Is(err, ErrInvalid) {
-				t.Fatal(err)
-			}
+			check.MustBe(t, check.Err(l.Acquire(t.Context(), orphan)), ErrInvalid)
 		}
 		w.busy(l, held, 100)
 		must(t, l, full)
 		must(t, l, free)
-		if _, err := l.Acquire(t.Context(), full); !errors.Is(err, ErrLimited) {
-			t.Fatal(err)
-		}
+		check.MustBe(t, check.Err(l.Acquire(t.Context(), full)), ErrLimited)
 		for _, c := range []struct {
 			name     string
 			ask      func() error
@@ -386,7 +374,7 @@ func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
 		req := asks(Costs{"rpm": 1}, rpm10)
 		lease := must(t, l, req)
 		w.breaks(l, req, outages["down"])
-		wantIs(t, lease.Rollback(t.Context()), ErrUnavailable)
+		check.MustBe(t, lease.Rollback(t.Context()), ErrUnavailable)
 		w.db.SetHook(nil)
 		if err := lease.Rollback(t.Context()); err != nil || w.used(l, "rpm") != 0 {
 			t.Errorf("rollback when the table answers: %v, %d used", err, w.used(l, "rpm"))
@@ -404,9 +392,7 @@ func TestAProbeThatPanics(t *testing.T) {
 		w.db.SetHook(func(memdynamo.Op) (bool, error) { panic("planned") })
 		for range 3 {
 			time.Sleep(desk.ProbesEvery)
-			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("%v, want ErrUnavailable", err)
-			}
+			check.Is(t, check.Err(l.Acquire(t.Context(), req)), ErrUnavailable)
 			if !l.desks.Breaker.Open() {
 				t.Error("a panic is an answer")
 			}

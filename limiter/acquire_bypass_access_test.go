@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -119,13 +120,11 @@ func TestABypassedEntityIsGranted(t *testing.T) {
 		if s := lease.Status(); len(s) != 1 || s[0].Entity != "org" {
 			t.Errorf("status %v, want that of the parent alone", s)
 		}
-		fine(t, lease.Settle(Costs{"rpm": 2}))
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Settle(Costs{"rpm": 2}))
+		check.Must(t, lease.Commit(t.Context()))
 	}
 	w.wantSpent(l, "settled", map[string]int64{acme: 0, "org": 4})
-	if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2})); !errors.Is(err, ErrLimited) {
-		t.Errorf("%v, want the parent to deny", err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), stored(Costs{"rpm": 2}))), ErrLimited, "want the parent to deny")
 	if e := events[1]; e.Err != nil || e.Policy != PolicyDefault || e.Writes != 1 {
 		t.Errorf("event %v", e)
 	}

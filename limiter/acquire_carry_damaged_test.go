@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -110,9 +111,8 @@ func (d damage) told(t *testing.T, what string, lease *Lease, err error) {
 		t.Errorf("%s: %v, want ErrUnreadable and nothing else", what, err)
 	default:
 		for _, want := range []string{ErrUnreadable.Error() + ": ", acme + "/" + gpt, "/BUCKET#acme#gpt-4#0", "`zae-limiter reset`"} {
-			if strings.Count(err.Error(), want) != 1 {
-				t.Errorf("%s: %v\ndoes not say %s, or not once", what, err, want)
-			}
+			check.Equal(t, strings.Count(err.Error(), want), 1,
+				"%s: %v does not say %s, or not once", what, err, want)
 		}
 		level := strings.TrimSuffix(d.attr, "_tc") + "_tk" // which a charge works out from the counter
 		if !strings.Contains(err.Error(), d.attr) && !strings.Contains(err.Error(), level) && d.attr != "rr" {
@@ -124,15 +124,11 @@ func (d damage) told(t *testing.T, what string, lease *Lease, err error) {
 // unharmed checks that nobody else notices.
 func (d damage) unharmed(t *testing.T) {
 	t.Helper()
-	if d.l.desks.Breaker.Silent != 0 {
-		t.Errorf("the breaker has heard %d silences", d.l.desks.Breaker.Silent)
-	}
+	check.Equal(t, d.l.desks.Breaker.Silent, 0, "the breaker has heard silences")
 	d.l.desks.Wait()
 	d.w.db.ResetStats()
 	must(t, d.l, both("beside"))
-	if n := d.w.db.Stats().Calls(); n != 1 {
-		t.Errorf("%d calls for another bucket", n)
-	}
+	check.Equal(t, d.w.db.Stats().Calls(), 1, "calls for another bucket")
 	wantGranted(t, d.w.process(Options{}), both("new"), 10)
 }
 
@@ -217,9 +213,7 @@ func (w *world) rpmOf(l *Limiter, entity string) int64 {
 		return 0
 	}
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	return b.State.Slots[b.State.Index("rpm")].Used / bucket.Milli
 }
 
@@ -307,14 +301,10 @@ func TestDamagedConfiguration(t *testing.T) {
 						}
 					}
 				}
-				if l.desks.Breaker.Silent != 0 {
-					t.Errorf("the breaker has heard %d silences", l.desks.Breaker.Silent)
-				}
+				check.Equal(t, l.desks.Breaker.Silent, 0, "the breaker has heard silences")
 				w.db.ResetStats()
 				must(t, l, Request{Entity: "own", Resource: gpt, Costs: Costs{"rpm": 1}})
-				if n := w.db.Stats().Reads; n != 0 {
-					t.Errorf("%d reads for a request that it does not decide on", n)
-				}
+				check.Equal(t, w.db.Stats().Reads, 0, "reads for a request that it does not decide on")
 				w.db.Store(w.mended)
 				must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}})
 			})

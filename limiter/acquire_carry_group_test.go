@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -137,21 +138,15 @@ func (c *crowd) want(one *call, kind string) {
 func (c *crowd) settled(used int64) {
 	c.t.Helper()
 	c.w.db.SetHook(nil)
-	if got := c.w.used(c.l, "rph"); got != used {
-		c.t.Errorf("counted %d used, want %d", got, used)
-	}
+	check.Equal(c.t, c.w.used(c.l, "rph"), used, "counted used")
 	atRest(c.t, c.l)
 	for _, one := range c.calls {
 		if one.lease == nil || !one.lease.Charged() {
 			continue
 		}
-		if err := one.lease.Rollback(c.t.Context()); err != nil {
-			c.t.Error(err)
-		}
+		check.NoError(c.t, one.lease.Rollback(c.t.Context()))
 		used -= one.costs
-		if got := c.w.used(c.l, "rph"); got != used {
-			c.t.Errorf("counted %d used after a lease of %d was given back, want %d", got, one.costs, used)
-		}
+		check.Equal(c.t, c.w.used(c.l, "rph"), used, "counted used after a lease of %d was given back", one.costs)
 	}
 }
 
@@ -189,9 +184,7 @@ func TestGroup(t *testing.T) {
 			c.want(one, "granted")
 		}
 		c.quiet()
-		if n := c.w.db.Stats().Calls(); n != 2 {
-			t.Errorf("%d calls for four acquires, want 2", n)
-		}
+		check.Equal(t, c.w.db.Stats().Calls(), 2, "calls for four acquires")
 		c.settled(6)
 	})
 }
@@ -206,9 +199,7 @@ func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
 			waiting[who].cancel()
 			synctest.Wait()
 			c.want(waiting[who], "unavailable")
-			if !errors.Is(waiting[who].err, context.Canceled) {
-				t.Errorf("got %v, which does not say that it was canceled", waiting[who].err)
-			}
+			check.Is(t, waiting[who].err, context.Canceled, "which does not say that it was canceled")
 			first.by(true, nil)
 			c.next().by(true, nil)
 			used := int64(1)
@@ -270,9 +261,7 @@ func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
 			for _, one := range group[:3] {
 				crowd.want(one, "unknown")
 			}
-			if fmt.Sprint(events) != c.events {
-				t.Errorf("%s: told of rollbacks %v, want %s", c.name, events, c.events)
-			}
+			check.Equal(t, fmt.Sprint(events), c.events, "%s: told of rollbacks %v", c.name, events)
 			crowd.settled(c.left)
 		})
 	}
@@ -412,9 +401,7 @@ func TestGroupThatHangs(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 			c.want(one, "unknown")
-			if one.took != time.Second {
-				t.Errorf("took %s, want the timeout", one.took)
-			}
+			check.Equal(t, one.took, time.Second, "took, want the timeout")
 		}
 		time.Sleep(time.Second)
 		c.settled(1)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -29,9 +30,7 @@ func (w *world) costs(l *Limiter) map[string]int64 {
 func (w *world) wantCosts(l *Limiter, want map[string]int64) {
 	w.t.Helper()
 	for entity, n := range want {
-		if got := w.costOf(l, entity); got != n {
-			w.t.Errorf("%s has cost %d, want %d", entity, got, n)
-		}
+		check.Equal(w.t, w.costOf(l, entity), n, "%s has cost", entity)
 	}
 }
 
@@ -189,7 +188,7 @@ func TestCascadeLevelsFromPrefetchOrTable(t *testing.T) {
 				}
 			}
 			want("taken", 2)
-			fine(t, errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())))
+			check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())))
 			want("settled", 1)
 		})
 	}

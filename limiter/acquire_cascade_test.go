@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -49,9 +50,7 @@ func (w *world) spent(l *Limiter, entity string) (tokens int64) {
 func (w *world) wantSpent(l *Limiter, step string, want map[string]int64) {
 	w.t.Helper()
 	for entity, n := range want {
-		if got := w.spent(l, entity); got != n {
-			w.t.Fatalf("%s: %s has consumed %d, want %d", step, entity, got, n)
-		}
+		check.MustEqual(w.t, w.spent(l, entity), n, "%s: %s has consumed", step, entity)
 	}
 }
 
@@ -68,17 +67,13 @@ func TestCascadeWarmIsTwoWritesAndNoRead(t *testing.T) {
 	})
 	lease := must(t, l, stored(Costs{"rpm": 1}))
 	w.db.SetHook(nil)
-	if fmt.Sprint(calls) != "map[UpdateItem:2]" {
-		t.Fatalf("calls %v, want two updates", calls)
-	}
+	check.MustEqual(t, fmt.Sprint(calls), "map[UpdateItem:2]", "calls %v, want two updates", calls)
 	w.wantSpent(l, "warm", map[string]int64{acme: 2, "org": 2})
 	var got []string
 	for _, s := range lease.Status() {
 		got = append(got, fmt.Sprint(s.Entity, " ", s.Limit, " ", s.Remaining))
 	}
-	if strings.Join(got, ", ") != "acme rpm 8, org rpm 98" {
-		t.Fatalf("statuses %v", got)
-	}
+	check.MustEqual(t, strings.Join(got, ", "), "acme rpm 8, org rpm 98", "statuses %v", got)
 	for entity, parent := range map[string]string{acme: "org", "org": ""} {
 		if b := w.shards(l, entity, gpt)[0]; b.Parent != parent || b.Cascade != (parent != "") {
 			t.Fatalf("bucket of %s has parent %q, cascade %v", entity, b.Parent, b.Cascade)
@@ -133,9 +128,9 @@ func TestCascadeSeenLate(t *testing.T) {
 	w.entity(l, "org", "root")
 	w.entity(l, "root", "")
 	w.advance(time.Minute)
-	fine(t, lease.Charge(t.Context(), Costs{"rpm": 4}))
+	check.Must(t, lease.Charge(t.Context(), Costs{"rpm": 4}))
 	w.wantSpent(l, "later", map[string]int64{acme: 7, "org": 6, "root": 4})
-	fine(t, lease.Rollback(t.Context()))
+	check.Must(t, lease.Rollback(t.Context()))
 	w.wantSpent(l, "rolled back", map[string]int64{acme: 1, "org": 0, "root": 0})
 	w = newWorld(t)
 	l = w.process(Options{})
@@ -145,9 +140,9 @@ func TestCascadeSeenLate(t *testing.T) {
 	w.entity(l, "org", "root") // both at once
 	w.entity(l, "root", "")
 	w.advance(time.Minute)
-	fine(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
+	check.Must(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
 	w.wantSpent(l, "two levels later", map[string]int64{acme: 3, "org": 2, "root": 2})
-	fine(t, lease.Rollback(t.Context()))
+	check.Must(t, lease.Rollback(t.Context()))
 	w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0, "root": 0})
 }
 
@@ -172,7 +167,7 @@ func TestCascadeLevels(t *testing.T) {
 			}
 			continue
 		}
-		fine(t, err)
+		check.Must(t, err)
 		want := func(step string, n int64) {
 			t.Helper()
 			for i, id := range all {
@@ -183,14 +178,12 @@ func TestCascadeLevels(t *testing.T) {
 			}
 		}
 		want("taken", 5)
-		fine(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
+		check.Must(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
 		want("charged", 7)
-		fine(t, errors.Join(lease.Settle(Costs{"rpm": 20, "tpm": 3}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 20, "tpm": 3}), lease.Commit(t.Context())))
 		want("settled", 20)
 		fails := func(context.Context, *Lease) error { return errStop }
-		if err := l.Do(t.Context(), stored(Costs{"rpm": 6}), fails); err != errStop {
-			t.Fatal(err)
-		}
+		check.MustEqual(t, l.Do(t.Context(), stored(Costs{"rpm": 6}), fails), errStop)
 		want("rolled back", 20)
 	}
 }
@@ -343,7 +336,7 @@ func TestCascadeWaits(t *testing.T) {
 			t.Fatalf("reserved after %s: %v, want %s", after, err, want)
 		}
 		w.wantSpent(l, "reserved", map[string]int64{acme: 12, "org": 12})
-		fine(t, lease.Rollback(t.Context()))
+		check.Must(t, lease.Rollback(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_, err = l.Wait(ctx, stored(Costs{"rpm": 4}))
 		cancel()
@@ -372,7 +365,7 @@ func TestCascadesWaitInLine(t *testing.T) {
 		synctest.Wait()
 		w.wantSpent(l, "the first", map[string]int64{acme: 12, "org": 12})
 		cancel()
-		wantIs(t, <-ended, ErrCanceled)
+		check.MustBe(t, <-ended, ErrCanceled)
 	})
 }
 
@@ -468,7 +461,7 @@ func TestSettlingFailsOnSeveralLevels(t *testing.T) {
 			t.Errorf("%v, want that both have failed", err)
 		}
 		w.db.SetHook(nil)
-		report(t, lease.Rollback(t.Context()))
+		check.NoError(t, lease.Rollback(t.Context()))
 		w.wantSpent(l, "after all", map[string]int64{acme: 1, "org": 1})
 	})
 }
@@ -493,19 +486,13 @@ func (w *world) calls(f func()) string {
 func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
-	if got != "map[BatchGetItem:3 TransactWriteItems:1]" {
-		t.Errorf("calls %s", got)
-	}
+	check.Equal(t, got, "map[BatchGetItem:3 TransactWriteItems:1]", "calls")
 	w.wantSpent(l, "first use", map[string]int64{acme: 3, "org": 3})
 	got = w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
-	if got != "map[UpdateItem:2]" {
-		t.Errorf("calls %s when warm", got)
-	}
+	check.Equal(t, got, "map[UpdateItem:2]", "calls when warm")
 	w.entity(l, "bob", "org")
 	got = w.calls(func() { must(t, l, Request{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}) })
-	if got != "map[BatchGetItem:2 PutItem:1 UpdateItem:1]" {
-		t.Errorf("calls %s where the parent has a bucket", got)
-	}
+	check.Equal(t, got, "map[BatchGetItem:2 PutItem:1 UpdateItem:1]", "calls where the parent has a bucket")
 	w.wantSpent(l, "second child", map[string]int64{acme: 6, "bob": 2, "org": 8})
 }
 
@@ -576,9 +563,7 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 		if child, org := w.spent(l, acme), w.spent(l, "org"); err != nil || child < 3 || org < 3 || child > 4 || org > 5 {
 			t.Errorf("%s created by somebody else: %v, %d and %d were charged", c.rivals, err, child, org)
 		}
-		if got := fmt.Sprint(calls); got != c.calls {
-			t.Errorf("%s created by somebody else: %s, want %s", c.rivals, got, c.calls)
-		}
+		check.Equal(t, fmt.Sprint(calls), c.calls, "%s created by somebody else", c.rivals)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
@@ -39,9 +40,7 @@ func TestChangedLimits(t *testing.T) {
 					inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 						other := w.process(Options{})
 						must(t, l, asks(Costs{"rpm": c.spent}, base...))
-						if _, err := other.Acquire(t.Context(), asks(Costs{"rpm": 0}, base...)); err != nil {
-							t.Fatal(err)
-						}
+						check.Must(t, check.Err(other.Acquire(t.Context(), asks(Costs{"rpm": 0}, base...))))
 						if shards > 1 {
 							w.split(l, shards)
 						}
@@ -78,12 +77,11 @@ func TestLimitDroppedAndAddedAgain(t *testing.T) {
 	both, one := []Limit{rpm10, tpm1000}, []Limit{rpm10}
 	must(t, l, asks(Costs{"tpm": 1000}, both...))
 	must(t, l, asks(Costs{"rpm": 1}, one...))
-	if _, err := l.Acquire(t.Context(), asks(Costs{"tpm": 1}, both...)); !errors.Is(err, ErrLimited) {
-		t.Fatalf("dropping a limit refilled it: %v", err)
-	}
+	check.MustBe(t, check.Err(l.Acquire(t.Context(), asks(Costs{"tpm": 1}, both...))), ErrLimited,
+		"dropping a limit refilled it")
 	// A limit not in force does not deny, even in debt.
 	lease := must(t, l, asks(Costs{"rpm": 1}, both...))
-	fine(t, adjustThenCommit(Costs{"tpm": 500})(t.Context(), lease))
+	check.Must(t, adjustThenCommit(Costs{"tpm": 500})(t.Context(), lease))
 	must(t, l, asks(Costs{"rpm": 1}, one...))
 	w.advance(31 * time.Second)
 	must(t, l, asks(Costs{"rpm": 1}, one...))
@@ -206,9 +204,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		for step := range 1200 { // 5 minutes, four requests a second
 			i := step % 4
 			lease, err := releases[i].Acquire(t.Context(), asks(Costs{"rpm": 1}, limits[i]...))
-			if err != nil {
-				t.Fatalf("%s: step %d: %v", c.name, step, err)
-			}
+			check.Must(t, err, "%s: step %d", c.name, step)
 			granted++
 			if now := w.capacity(releases[0]); now != last {
 				flips, last = flips+1, now
@@ -250,9 +246,7 @@ func TestStaleConfigurationYields(t *testing.T) {
 	}
 	w.advance(time.Minute) // for as long it yields
 	must(t, stale, stored(Costs{"rpm": 1}))
-	if got := w.capacity(stale); got != 100 {
-		t.Errorf("a minute later the capacity is %d, want the 100 of the one that insists", got)
-	}
+	check.Equal(t, w.capacity(stale), 100, "a minute later the capacity is, want the 100 of the one that insists")
 }
 
 // Where some have a limit as a soft one, it denies all the same to those that have it as a hard

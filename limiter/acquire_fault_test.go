@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -183,16 +184,12 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 		t.Fatalf("lease charged: %v, want %v", lease.Charged(), charged)
 	}
 	if lease != nil && !charged {
-		if kindName(lease.Cause()) != f.want {
-			t.Fatalf("lease granted because of %v, want %s", lease.Cause(), f.want)
-		}
+		check.MustEqual(t, kindName(lease.Cause()), f.want, "lease granted because of %v", lease.Cause())
 		if s := lease.Status(); policy == PolicyLocal && (len(s) != 1 || s[0].Capacity != 5 || s[0].Remaining != 3) {
 			t.Fatalf("status %+v, want 3 left of the share of 5", s)
 		}
 		for _, err := range []error{more(lease, Costs{"rpm": 5}), lease.Rollback(t.Context())} {
-			if err != nil {
-				t.Fatalf("a lease that has charged nothing: %v", err)
-			}
+			check.Must(t, err, "a lease that has charged nothing")
 		}
 	}
 	if len(told) != 1 || told[0].Outcome() != f.outcome() ||
@@ -211,9 +208,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	}
 	left := s.holds - gone
 	w.wantHeld(l, rpm10, left)
-	if got := w.used(l, "rpm") - used; got != gone {
-		t.Fatalf("counted %d used, want %d", got, gone)
-	}
+	check.MustEqual(t, w.used(l, "rpm")-used, gone, "counted used")
 	if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); int64(n) != left {
 		t.Fatalf("%d granted after recovery, want %d", n, left)
 	}
@@ -251,9 +246,7 @@ func TestDeadlinesAreBounds(t *testing.T) {
 						}
 						begin := time.Now()
 						lease, err := l.Acquire(ctx, req)
-						if took := time.Since(begin); took != bound {
-							t.Fatalf("took %s, want %s", took, bound)
-						}
+						check.MustEqual(t, time.Since(begin), bound, "took")
 						if policy == PolicyBlock && kindName(err) != p.outcome {
 							t.Fatalf("got %v, want %s", err, p.outcome)
 						}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -56,9 +57,7 @@ func TestFirstWritesDoNotHeat(t *testing.T) {
 	w.advance(5 * time.Second)
 	must(t, w.blinds(l, acmeGPT), asks(Costs{"rpm": 1}, rpm80))
 	b := w.shards(l, acme, gpt)
-	if len(b) != 1 {
-		t.Fatalf("%d shards, want 1: the meter is full again", len(b))
-	}
+	check.MustEqual(t, len(b), 1, "shards, want 1: the meter is full again")
 	if i := b[0].State.Index("wcu"); b[0].State.Slots[i].Tokens != -1000 {
 		t.Fatalf("not a first write, the meter is %d", b[0].State.Slots[i].Tokens)
 	}
@@ -130,12 +129,8 @@ func TestSplitConserves(t *testing.T) {
 				w.db.SetHook(nil)
 				left := 80 - 3 - 5 - m.rival
 				w.wantHeld(l, rpm80, left)
-				if got := len(w.shards(l, acme, gpt)); got != m.shards {
-					t.Fatalf("%d shards, want %d", got, m.shards)
-				}
-				if got := w.used(l, "rpm"); got != 80-left {
-					t.Fatalf("counted %d used, want %d", got, 80-left)
-				}
+				check.MustEqual(t, len(w.shards(l, acme, gpt)), m.shards, "shards")
+				check.MustEqual(t, w.used(l, "rpm"), 80-left, "counted used")
 				// Every token can be had, by processes that know nothing yet too.
 				p := w.process(Options{})
 				a := drain(t, l, asks(Costs{"rpm": 1}, rpm80))
@@ -283,9 +278,7 @@ func TestLoadSplits(t *testing.T) {
 				break
 			}
 		}
-		if n := len(w.shards(l, acme, gpt)); n != c.shards {
-			t.Errorf("%d writes in %s: %d shards, want %d", c.writes, c.within, n, c.shards)
-		}
+		check.Equal(t, len(w.shards(l, acme, gpt)), c.shards, "%d writes in %s: shards", c.writes, c.within)
 	}
 }
 
@@ -344,13 +337,9 @@ func TestOldViewSplitsNothing(t *testing.T) {
 func (w *world) merge(l *Limiter, count int) {
 	w.t.Helper()
 	zero := w.shards(l, acme, gpt)[0]
-	if _, err := shard.Run(w.t.Context(), w.db.Bare(), shard.Shrink(zero, count), l.now); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, check.Err(shard.Run(w.t.Context(), w.db.Bare(), shard.Shrink(zero, count), l.now)))
 	all := w.shards(l, acme, gpt)
-	if _, err := shard.Run(w.t.Context(), w.db.Bare(), shard.Propagate(all[0], all[1:]...), l.now); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, check.Err(shard.Run(w.t.Context(), w.db.Bare(), shard.Propagate(all[0], all[1:]...), l.now)))
 }
 
 // A lease of a shard that has merged settles more into the shard that is left, with what that one has gained since.
@@ -369,7 +358,7 @@ func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
 	}
 	w.merge(l, 1)
 	w.advance(time.Minute)
-	fine(t, errors.Join(more(known[1], Costs{"rpm": 5}), known[1].Commit(t.Context())))
+	check.Must(t, errors.Join(more(known[1], Costs{"rpm": 5}), known[1].Commit(t.Context())))
 	w.wantHeld(l, rpm80, 75)
 }
 
@@ -423,7 +412,7 @@ func TestLimitStoredInPartKeepsTheShards(t *testing.T) {
 		must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, rpm, tpm))
 		w.split(l, c.shards)
 		if c.behind {
-			fine(t, w.db.Bare().Transact(t.Context(), "zero", table.Split(w.shards(l, acme, gpt)[0], l.now())))
+			check.Must(t, w.db.Bare().Transact(t.Context(), "zero", table.Split(w.shards(l, acme, gpt)[0], l.now())))
 		}
 		w.edit(l, c.lacks, lacking)
 		if c.hot >= 0 {

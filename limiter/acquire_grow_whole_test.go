@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -83,7 +84,7 @@ func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
 							}
 						}
 						held := w.held(l, limit)
-						fine(t, lease.Rollback(t.Context()))
+						check.Must(t, lease.Rollback(t.Context()))
 						if after := w.held(l, limit); after.Sub(after, held).Cmp(whole(cost)) != 0 {
 							t.Fatalf("a rollback of %d gave back %s", cost, after.FloatString(3))
 						}
@@ -159,7 +160,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 		{"half are missing", 8, func(w *world, l *Limiter) { w.remove(l, 4, 5, 6, 7) }, 0},
 		{"a shard ahead of shard 0", 4, func(w *world, l *Limiter) {
 			for _, b := range w.shards(l, acme, gpt)[1:2] {
-				fine(t, w.db.Bare().Transact(t.Context(), "ahead", table.Split(b, w.now.Load())))
+				check.Must(t, w.db.Bare().Transact(t.Context(), "ahead", table.Split(b, w.now.Load())))
 			}
 		}, 0},
 		{"a shard behind shard 0", 4, func(w *world, l *Limiter) { w.half(l) }, 0},
@@ -240,7 +241,7 @@ func (f *follower) plan(c usage.Config) usage.Upkeep {
 		}
 	}
 	batch, err := stream.Decode(streamtest.Payload(records...))
-	fine(t, err)
+	check.Must(t, err)
 	return usage.Decide(usage.Fold(batch.Changes), w.now.Load(), c)
 }
 
@@ -249,9 +250,7 @@ func (f *follower) follow(l *Limiter) {
 	t.Helper()
 	p := f.plan(usage.Config{MaxShards: 32, MergeAfter: 86_400_000})
 	for _, s := range p.Reshardings {
-		if _, err := shard.Run(t.Context(), w.db.Bare(), s.Steps, l.now); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(shard.Run(t.Context(), w.db.Bare(), s.Steps, l.now)))
 	}
 }
 
@@ -260,9 +259,7 @@ func (w *world) half(l *Limiter) {
 	w.t.Helper()
 	zero := w.shards(l, acme, gpt)[0]
 	token := fmt.Sprintf("half-of-%d", zero.State.Shards)
-	if err := w.db.Bare().Transact(w.t.Context(), token, table.Split(zero, w.now.Load())); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, w.db.Bare().Transact(w.t.Context(), token, table.Split(zero, w.now.Load())))
 }
 
 // foreign creates the bucket full and with one shard, as a client of another kind does
@@ -271,9 +268,7 @@ func (w *world) foreign(l *Limiter, limit Limit) {
 	w.t.Helper()
 	put, _ := table.Create(table.NewBucket{Namespace: l.namespace, Entity: acme, Resource: gpt, Now: w.now.Load(),
 		Costs: []table.Cost{{Limit: limit.stored()}}})
-	if _, err := w.db.Bare().Write(w.t.Context(), put); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, check.Err(w.db.Bare().Write(w.t.Context(), put)))
 }
 
 func (w *world) remove(l *Limiter, shards ...int) {
@@ -344,9 +339,7 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 		} else if s := seen(l)[1]; s.Absent != (n == 1) {
 			t.Errorf("%s: %d shards, and it knows %+v", name, n, s)
 		}
-		if busy := l.desks.StartGrowing(acmeGPT) == nil; busy != (name == "at work on it") {
-			t.Errorf("%s: busy %v", name, busy)
-		}
+		check.Equal(t, l.desks.StartGrowing(acmeGPT) == nil, name == "at work on it", "%s: busy", name)
 	}
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
@@ -464,9 +457,7 @@ func TestShardLeftBehindIsTakenUp(t *testing.T) {
 			at := func(k int) table.Shard { return w.shards(l, acme, gpt)[k] }
 			run := func(p *shard.Plan) {
 				t.Helper()
-				if _, err := shard.Run(t.Context(), w.db.Bare(), p, w.now.Load); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(shard.Run(t.Context(), w.db.Bare(), p, w.now.Load)))
 				w.advance(time.Second)
 			}
 			run(shard.Double(at(0)))
@@ -476,9 +467,7 @@ func TestShardLeftBehindIsTakenUp(t *testing.T) {
 				run(shard.Shrink(at(0), 2))
 			}
 			if tt.younger {
-				if _, err := w.db.Write(t.Context(), table.Raise(at(1), nil, w.now.Load())); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(w.db.Write(t.Context(), table.Raise(at(1), nil, w.now.Load()))))
 			}
 			want := 4
 			if tt.merged {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -124,9 +125,7 @@ func TestRefusedStrangersEvictNobody(t *testing.T) {
 	must(t, l, asks(Costs{"rpm": 1}))
 	for i := range 20 {
 		req := Request{Entity: fmt.Sprint("stranger ", i), Resource: gpt, Costs: Costs{"rpm": 1}}
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrNoLimits) {
-			t.Fatal(err)
-		}
+		check.MustBe(t, check.Err(l.Acquire(t.Context(), req)), ErrNoLimits)
 	}
 	if l.desks.Peek(acmeGPT) == nil {
 		t.Error("a bucket in use is forgotten")
@@ -273,16 +272,14 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 			t.Errorf("%d desks are kept, want 3 that are in use, and one", remembered(l, entities...))
 		}
 		time.Sleep(5 * time.Second)
-		fine(t, first.Rollback(t.Context()))
-		if got := <-ended + ", " + <-ended + ", " + <-ended; got != "5 granted 8s, 8 granted 18s, 1 granted 24s" {
-			t.Error(got)
-		}
+		check.Must(t, first.Rollback(t.Context()))
+		check.Equal(t, <-ended+", "+<-ended+", "+<-ended, "5 granted 8s, 8 granted 18s, 1 granted 24s")
 		time.Sleep(3 * time.Minute)
 		flood()
 		if remembered(l, entities...) != 3 || isLost(lease) {
 			t.Errorf("%d desks are kept, want 2 that are in use, and one; lost: %v", remembered(l, entities...), isLost(lease))
 		}
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		l.desks.Wait()
 		if flood(); remembered(l, entities...) != 2 {
 			t.Errorf("%d desks are kept, want the one of a share, and one", remembered(l, entities...))

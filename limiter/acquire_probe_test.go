@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -112,7 +113,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 			_, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}})
 			return err
 		}
-		fine(t, errors.Join(ask(acme), ask("sister"), ask("calm")))
+		check.Must(t, errors.Join(ask(acme), ask("sister"), ask("calm")))
 		hot := layout.BucketKey(l.namespace, "org", gpt, 0)
 		w.db.SetHook(onEvery(isWrite, func(op memdynamo.Op) (bool, error) {
 			if op.Writes[0].Target() == hot {
@@ -126,7 +127,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 					t.Errorf("%s: %v, want ErrUnavailable", child, err)
 				}
 			}
-			report(t, ask("calm"))
+			check.NoError(t, ask("calm"))
 		}
 		for _, child := range []string{acme, "sister"} {
 			if !l.desks.Of(decide.Name{Entity: child, Resource: gpt}).Throttled.Open() {
@@ -138,9 +139,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 		}
 		w.db.SetHook(nil)
 		time.Sleep(desk.ProbesEvery)
-		if err := errors.Join(ask(acme), ask("sister")); err != nil {
-			t.Errorf("the table answers: %v", err)
-		}
+		check.NoError(t, errors.Join(ask(acme), ask("sister")), "the table answers")
 	})
 }
 
@@ -157,9 +156,7 @@ func TestFailedProbesAreNotReported(t *testing.T) {
 		w.breaks(l, req, outages["lost"])
 		for range 3 {
 			time.Sleep(desk.ProbesEvery)
-			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrUnavailable) {
-				t.Error(err)
-			}
+			check.Is(t, check.Err(l.Acquire(t.Context(), req)), ErrUnavailable)
 		}
 		w.db.SetHook(nil)
 		time.Sleep(desk.ProbesEvery)
@@ -184,9 +181,7 @@ func TestThrottledReadsDoNotStopAKnownBucket(t *testing.T) {
 			return false, memdynamo.Fail(store.Throttled)
 		})
 		for range 2 * desk.BreaksAfter {
-			if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrUnavailable) {
-				t.Fatal(err)
-			}
+			check.MustBe(t, check.Err(l.Acquire(t.Context(), stored(Costs{"rpm": 1}))), ErrUnavailable)
 		}
 		w.db.SetHook(nil)
 		must(t, l, stored(Costs{"rpm": 1}))
@@ -284,9 +279,7 @@ func TestMissingPermissionIsNoPolicy(t *testing.T) {
 			}
 		}
 		opts := Options{Timeout: ages, OnUnavailable: PolicyAllow}
-		if _, err := open(t.Context(), w.db, &opts); !errors.Is(err, ErrSetup) {
-			t.Errorf("%s: open: %v, want ErrSetup", name, err)
-		}
+		check.Is(t, check.Err(open(t.Context(), w.db, &opts)), ErrSetup, "%s: open", name)
 		w.db.SetHook(nil)
 		must(t, l, stored(Costs{"rpm": 1}))
 	}
@@ -331,9 +324,7 @@ func TestCanceledCallersAreNoFailures(t *testing.T) {
 		if failed != 0 || canceled != calls {
 			t.Errorf("told of %d failures and %d canceled calls, want 0 and %d", failed, canceled, calls)
 		}
-		if l.desks.Breaker.Silent != 0 {
-			t.Error("the breaker has heard silences")
-		}
+		check.Equal(t, l.desks.Breaker.Silent, 0, "the breaker has heard silences")
 		time.Sleep(time.Second)
 	})
 }
@@ -374,9 +365,7 @@ func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
 		}
 	}
 	w.db.SetHook(nil)
-	fine(t, errors.Join(back.Rollback(t.Context()), costs.Commit(t.Context())))
+	check.Must(t, errors.Join(back.Rollback(t.Context()), costs.Commit(t.Context())))
 	must(t, l, asks(Costs{"rpm": 1, "tpm": 7}, rpm10, tpm1000))
-	if got := w.used(l, "rpm"); got != 5 {
-		t.Errorf("%d tokens are used, want 5", got)
-	}
+	check.Equal(t, w.used(l, "rpm"), 5, "tokens are used")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestSaturation (I6): clients that always want more get all that the limit
@@ -176,15 +177,12 @@ func TestBucketOfEverNewLimits(t *testing.T) {
 	for i := range names {
 		limit, req := ask(i)
 		lease := must(t, l, req)
-		if err := adjustThenCommit(Costs{limit.Name: 30})(t.Context(), lease); err != nil {
-			t.Fatalf("limit %d: settle: %v", i, err)
-		}
+		check.Must(t, adjustThenCommit(Costs{limit.Name: 30})(t.Context(), lease), "limit %d: settle", i)
 		w.wantHeld(l, limit, 10)
 		w.advance(100 * time.Millisecond)
 	}
-	if n := len(w.shards(l, acme, gpt)[0].State.Slots); n != names+1 {
-		t.Fatalf("%d limits are stored, want %d and the meter", n, names)
-	}
+	check.MustEqual(t, len(w.shards(l, acme, gpt)[0].State.Slots), names+1,
+		"limits are stored, want %d and the meter", names)
 	for _, i := range []int{0, names / 2, names - 1} {
 		if _, req := ask(i); drain(t, l, req) != 0 {
 			t.Errorf("limit %d has been refilled", i)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -60,9 +61,7 @@ func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 		return true, nil
 	})
 	one := asks(Costs{"rpm": 1}, rpm10)
-	if _, err := l.Acquire(t.Context(), one); !errors.Is(err, ErrUnavailable) {
-		t.Fatal(err)
-	}
+	check.MustBe(t, check.Err(l.Acquire(t.Context(), one)), ErrUnavailable)
 	fails = false
 	w.advance(time.Hour)
 	must(t, l, one)
@@ -83,9 +82,7 @@ func TestRestoringShard0Races(t *testing.T) {
 	limit := PerHour("rph", 40)
 	one := asks(Costs{"rph": 1}, limit)
 	run := func(w *world, p *shard.Plan) {
-		if _, err := shard.Run(w.t.Context(), w.db.Bare(), p, w.now.Load); err != nil {
-			w.t.Error(err)
-		}
+		check.NoError(w.t, check.Err(shard.Run(w.t.Context(), w.db.Bare(), p, w.now.Load)))
 	}
 	for _, rival := range []struct {
 		name   string
@@ -144,9 +141,7 @@ func TestEvictedWhileRestoringShard0(t *testing.T) {
 		other := asks(Costs{"rph": 1}, limit)
 		other.Entity = "other"
 		_, err := l.Acquire(t.Context(), other)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		return true, nil
 	}))
 	drain(t, l, asks(Costs{"rph": 1}, limit))
@@ -177,14 +172,10 @@ func TestReadBeforeCreatingFails(t *testing.T) {
 				before := w.db.Snapshot()
 				w.db.SetHook(onCall(looksForShard1, 0, f.hook))
 				_, err := l.Acquire(t.Context(), Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 1}})
-				if told := kindName(err); told != f.want {
-					t.Errorf("alone: %s, want %s", told, f.want)
-				}
+				check.Equal(t, kindName(err), f.want, "alone")
 				w.db.SetHook(onCall(looksForShard1, 0, f.hook))
 				_, err = l.Acquire(t.Context(), stored(Costs{"rpm": 1}))
-				if told := kindName(err); told != f.want {
-					t.Errorf("in a cascade: %s, want %s", told, f.want)
-				}
+				check.Equal(t, kindName(err), f.want, "in a cascade")
 				w.db.SetHook(nil)
 				w.sameTable(before)
 				must(t, l, stored(Costs{"rpm": 3}))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
@@ -91,9 +92,7 @@ func TestDenialWithinTheDeadline(t *testing.T) {
 				if !errors.Is(err, ErrLimited) || errors.Is(err, ErrCanceled) || ctx.Err() != nil {
 					t.Errorf("got %v, want denied before the deadline", err)
 				}
-				if n := writes.Load(); n != c.writes {
-					t.Errorf("%d writes, want %d", n, c.writes)
-				}
+				check.Equal(t, writes.Load(), c.writes, "writes")
 				atRest(t, l)
 			})
 		})
@@ -115,12 +114,8 @@ func TestLastWriteIsRefusedForTokensOnly(t *testing.T) {
 			writes.Store(0)
 			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 			defer cancel()
-			if _, err := l.Acquire(ctx, asks(Costs{"rph": 1}, rph100)); err != nil {
-				t.Errorf("with %s: %v", c.deadline, err)
-			}
-			if n := writes.Load(); n != c.writes {
-				t.Errorf("with %s: %d writes, want %d", c.deadline, n, c.writes)
-			}
+			check.NoError(t, check.Err(l.Acquire(ctx, asks(Costs{"rph": 1}, rph100))), "with %s", c.deadline)
+			check.Equal(t, writes.Load(), c.writes, "with %s: writes", c.deadline)
 		})
 	}
 }
@@ -138,9 +133,8 @@ func TestWaitIsNotOutrun(t *testing.T) {
 				return true, nil
 			})
 			begin := time.Now()
-			if _, err := l.Wait(t.Context(), asks(Costs{"rph": 1}, rph100)); err != nil {
-				t.Errorf("refused %d times: %v", refused, err)
-			}
+			check.NoError(t, check.Err(l.Wait(t.Context(), asks(Costs{"rph": 1}, rph100))),
+				"refused %d times", refused)
 			if took, n := time.Since(begin), writes.Load(); n != refused+1 || took != time.Duration(n)*trip {
 				t.Errorf("refused %d times: %d writes in %s", refused, n, took)
 			}
@@ -171,7 +165,7 @@ func TestGroupsFollowTheRoundTrip(t *testing.T) {
 					time.Sleep(trip / 20)
 				}
 				for range requests {
-					report(t, <-done)
+					check.NoError(t, <-done)
 				}
 				most := int64(time.Since(begin)/trip) + 1
 				if n := writes.Load(); n > most {

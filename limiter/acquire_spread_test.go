@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -53,9 +54,7 @@ func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 		if late == 1 {
 			w.wantHeld(l, rpm, 548)
 		}
-		if sent != 2 {
-			t.Errorf("%d transactions, want 2", sent)
-		}
+		check.Equal(t, sent, 2, "transactions")
 	}
 }
 
@@ -80,9 +79,7 @@ func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
 		w, l, all := fourFull(t, Options{}, PerHour("rph", 80))
 		w.db.SetHook(onEvery(fails, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
 		for range desk.BreaksAfter - 1 {
-			if _, err := l.Acquire(t.Context(), all); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("%s fail: %v", name, err)
-			}
+			check.Is(t, check.Err(l.Acquire(t.Context(), all)), ErrUnavailable, "%s fail", name)
 		}
 		w.db.SetHook(nil)
 		must(t, l, all)
@@ -151,9 +148,8 @@ func TestShardsInDebtDoNotPay(t *testing.T) {
 			}
 		}
 		w.advance(after - time.Millisecond)
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrLimited) {
-			t.Fatalf("denied for %s, a millisecond before: %v", d.RetryAfter, err)
-		}
+		check.MustBe(t, check.Err(l.Acquire(t.Context(), req)), ErrLimited,
+			"denied for %s, a millisecond before", d.RetryAfter)
 		w.advance(time.Millisecond)
 		must(t, l, req)
 	}
@@ -308,7 +304,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 		left          int64 // what shard 3 is known to hold then, in millitokens
 	}{
 		"split": {late: func(w *world, l *Limiter) {
-			fine(t, w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())))
+			check.Must(t, w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())))
 		}, cost: 40, sent: 1, left: 7500},
 		"gone": {late: func(w *world, l *Limiter) { w.remove(l, 3) }, cost: 40, sent: 1, gone: true},
 		"another is gone": {late: func(w *world, l *Limiter) { take(w, l, 3, 5000); w.remove(l, 1) }, cost: 60, sent: 1,
@@ -357,9 +353,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 					trips, lost)
 			}
 			seen := l.desks.Of(acmeGPT).Seen(3)
-			if seen.Absent != c.gone {
-				t.Errorf("shard 3 is known to be absent: %v", seen.Absent)
-			}
+			check.Equal(t, seen.Absent, c.gone, "shard 3 is known to be absent")
 			if s := seen.Image.State; !c.gone && s.Slots[s.Index("rpm")].Tokens != c.left {
 				t.Errorf("shard 3 is known to hold %d, want %d", s.Slots[s.Index("rpm")].Tokens, c.left)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -59,8 +60,8 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	acquire(Costs{"rpm": 1, "tpm": 400})
 	lease := acquire(Costs{"rpm": 1, "tpm": 400})
 	w.advance(2 * time.Second)
-	fine(t, more(lease, Costs{"tpm": 300}))
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, more(lease, Costs{"tpm": 300}))
+	check.Must(t, lease.Commit(t.Context()))
 	tell("adjust tpm=+300, commit", "settled, into debt")
 	acquire(Costs{"rpm": 1, "tpm": 100})
 	acquire(Costs{"rpm": 1, "tpm": 100})
@@ -70,7 +71,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	acquire(Costs{"rpm": 1, "tpm": 100})
 
 	readme, err := os.ReadFile("../docs/life.md")
-	fine(t, err)
+	check.Must(t, err)
 	if !strings.Contains(string(readme), story.String()) {
 		t.Errorf("docs/life.md tells another story than this:\n%s", story.String())
 	}
@@ -79,9 +80,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 // levels shows what the bucket holds by now.
 func (w *world) levels(l *Limiter) string {
 	b, err := table.DecodeShard(w.db.Item(layout.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	s := b.State.At(w.now.Load())
 	var out []string
 	for i, sl := range s.Slots {

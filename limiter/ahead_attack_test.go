@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -34,9 +35,7 @@ func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 		if granted, _ := w.busy(old, req, 500); granted != 500 || w.db.Stats().WriteUnits > 30 {
 			t.Errorf("%d granted with %d writes", granted, w.db.Stats().WriteUnits)
 		}
-		if yields.Load() != 1 {
-			t.Errorf("told %d times of the limits of others", yields.Load())
-		}
+		check.Equal(t, yields.Load(), 1, "told times of the limits of others")
 	})
 }
 
@@ -61,9 +60,7 @@ func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 			large := reqs[0]
 			large.Costs = Costs{"rpm": heldOf(l, acme, "rpm") + 1}
 			for range desk.BreaksAfter { // more than what is held: they have to ask
-				if _, err := l.Acquire(t.Context(), large); !errors.Is(err, ErrUnknown) {
-					t.Fatal(err)
-				}
+				check.MustBe(t, check.Err(l.Acquire(t.Context(), large)), ErrUnknown)
 			}
 			for n := 0; heldOf(l, acme, "rpm")+heldOf(l, "other", "rpm") > 0; n++ {
 				req := reqs[n%2]
@@ -74,9 +71,7 @@ func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 					t.Fatalf("with %d held of %s: %v", held, req.Entity, err)
 				}
 			}
-			if _, err := l.Acquire(t.Context(), reqs[0]); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("one more: %v", err)
-			}
+			check.Is(t, check.Err(l.Acquire(t.Context(), reqs[0])), ErrUnavailable, "one more")
 			l.desks.Wait()
 		})
 	}
@@ -109,7 +104,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 				return s.Slots[s.Index("rps")].Tokens
 			}
 			held, level := k.Left(0, "rps", l.desks.Moment), stored()
-			fine(t, last.Rollback(t.Context()))
+			check.Must(t, last.Rollback(t.Context()))
 			wantHeld, wantLevel := held, level+1000
 			if paid {
 				wantHeld, wantLevel = held+1000, level
@@ -122,9 +117,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 				back := table.Costs([]bucket.Limit{limit.stored()}, -1000)
 				image.State.Shard, image.State.Shards = 1, 2
 				image.State.Slots[image.State.Index("rps")].Tokens = 0
-				if _, err := l.desks.Settle(t.Context(), acmeGPT, 0, image, waitqueue.Taking{}, back); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, check.Err(l.desks.Settle(t.Context(), acmeGPT, 0, image, waitqueue.Taking{}, back)))
 				if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel+1000 {
 					t.Errorf("of several: %d held and %d in the table, want %d and %d", got, is, wantHeld, wantLevel+1000)
 				}
@@ -301,8 +294,6 @@ func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
 		}
 		time.Sleep(l.opts.Timeout + time.Second)
 		synctest.Wait()
-		if l.desks.Breaker.Silent != 1 {
-			t.Errorf("%d calls without an answer, want 1", l.desks.Breaker.Silent)
-		}
+		check.Equal(t, l.desks.Breaker.Silent, 1, "calls without an answer")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -111,9 +112,7 @@ func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
 		if err := errors.Join(lease.Settle(Costs{"rps": 5}), lease.Commit(ctx)); err != nil || held() != before-3 {
 			t.Errorf("settled: %v, %d held before and %d after", err, before, held())
 		}
-		if n := w.db.Stats().WriteUnits; n != 0 {
-			t.Errorf("%d writes", n)
-		}
+		check.Equal(t, w.db.Stats().WriteUnits, 0, "writes")
 		_, lease = w.busy(l, req, 1)
 		used, ended := w.countedOf(l, acme)
 		left := held()
@@ -295,9 +294,7 @@ func BenchmarkHeld(b *testing.B) {
 	w, l, req := holds(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.Acquire(context.Background(), req); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, check.Err(l.Acquire(context.Background(), req)))
 	}
 	l.desks.Wait()
 	b.ReportMetric(float64(w.db.Stats().WriteUnits)/float64(b.N), "writes/op")
@@ -388,9 +385,7 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		for sent.Load() == 0 { // each is granted from what is held, until that is renewed
 			w.pass(time.Millisecond)
-			if _, err := l.Acquire(ctx, req); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(l.Acquire(ctx, req)))
 			synctest.Wait()
 		}
 		before := heldOf(l, acme, "rps")
@@ -474,7 +469,7 @@ func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 				l.desks.Wait()
 				if err == nil {
 					if r.IntN(3) == 0 {
-						fine(t, lease.Rollback(context.Background()))
+						check.Must(t, lease.Rollback(context.Background()))
 					}
 					continue
 				}
@@ -492,9 +487,8 @@ func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 				}
 				told++
 				w.pass(d.RetryAfter)
-				if _, err := l.Acquire(context.Background(), req); err != nil {
-					t.Fatalf("seed %d: %v of %v: %v, and then %v", seed, costs, limits, d, err)
-				}
+				check.Must(t, check.Err(l.Acquire(context.Background(), req)),
+					"seed %d: %v of %v: %v, and then", seed, costs, limits, d)
 				l.desks.Wait()
 			}
 		})
@@ -524,9 +518,7 @@ func TestStoredLimitsTurnPrefetchOnAndOff(t *testing.T) {
 					return w.db.Stats().WriteUnits
 				}
 				w.configure(l, level.entity, level.resource, rps1000)
-				if n := writes(); n != 500 {
-					t.Errorf("500 grants are %d writes, nothing being taken ahead", n)
-				}
+				check.Equal(t, writes(), 500, "500 grants are writes, nothing being taken ahead")
 				w.configure(l, level.entity, level.resource, rps1000.WithAhead(500*time.Millisecond))
 				if n := writes(); n > 25 {
 					t.Errorf("500 grants are %d writes", n)
@@ -553,7 +545,7 @@ func TestTheShortestTimeHolds(t *testing.T) {
 		want   int64
 	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c, d, e}, 500}, {[]Limit{c}, 3000}} {
 		stored, err := storedLimits("limits", tt.limits)
-		fine(t, err)
+		check.Must(t, err)
 		if w, err := l.want(acmeGPT, Request{}, resolved{limits: stored}, nil); err != nil || w.Ahead != tt.want {
 			t.Errorf("%v: %d ms, want %d", tt.limits, w.Ahead, tt.want)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -61,9 +62,7 @@ func TestAQuotaIsTakenAhead(t *testing.T) {
 		w.db.ResetStats()
 		w.pass(time.Hour)
 		synctest.Wait()
-		if n := w.db.Stats().WriteUnits; n != 0 {
-			t.Errorf("%d writes while nothing is held", n)
-		}
+		check.Equal(t, w.db.Stats().WriteUnits, 0, "writes while nothing is held")
 	})
 }
 
@@ -174,9 +173,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 				synctest.Wait()
 			}
 			w.db.SetHook(nil)
-			if told.String() != c.told {
-				t.Errorf("told %s, want %s", told.String(), c.told)
-			}
+			check.Equal(t, told.String(), c.told, "told")
 			sl := w.quotaOf(l)
 			switch left := sl.Tokens / 1000; {
 			case c.late && left != quota-1:
@@ -255,7 +252,7 @@ func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
 		if len(lease.items) != 2 || lease.items[0].Shard != fullest {
 			t.Fatalf("%+v have paid, want both shards, the fullest first", lease.items)
 		}
-		fine(t, lease.Rollback(t.Context()))
+		check.Must(t, lease.Rollback(t.Context()))
 		for shard, b := range w.shards(l, acme, gpt) {
 			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != tokens[shard] {
 				t.Errorf("shard %d: %d millitokens are left of %d", shard, sl.Tokens, tokens[shard])
@@ -312,9 +309,8 @@ func TestAClockThatPanicsOnce(t *testing.T) {
 		more, _ := w.busy(l, daily(100_000), 300)
 		w.pass(time.Minute)
 		synctest.Wait()
-		if left := w.quotaOf(l).Tokens / 1000; left != 100_000-int64(granted+more) {
-			t.Errorf("%d are left, %d were granted", left, granted+more)
-		}
+		check.Equal(t, w.quotaOf(l).Tokens/1000, 100_000-int64(granted+more),
+			"left, %d were granted", granted+more)
 	})
 }
 
@@ -342,9 +338,7 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 					pauses = append(pauses, at-tried[i])
 				}
 			}
-			if fmt.Sprint(pauses) != want {
-				t.Errorf("a timeout of %s: pauses of %v s, want %s", timeout, pauses, want)
-			}
+			check.Equal(t, fmt.Sprint(pauses), want, "a timeout of %s: pauses of %v s", timeout, pauses)
 		})
 	}
 }
@@ -375,9 +369,7 @@ func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 		must(t, w.process(Options{}), daily(quota))
 		w.pass(time.Minute)
 		synctest.Wait()
-		if left := w.quotaOf(l).Tokens / 1000; left != quota-1 {
-			t.Errorf("%d are left of the new bucket, one was granted", left)
-		}
+		check.Equal(t, w.quotaOf(l).Tokens/1000, quota-1, "left of the new bucket, one was granted")
 	})
 }
 

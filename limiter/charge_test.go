@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -21,30 +22,26 @@ func TestCharge(t *testing.T) {
 		}
 	}
 	w.wantHeld(l, tpm1000, 300)
-	if got := lease.Status()[1].Remaining; got != 300 {
-		t.Fatalf("status says %d left, want 300", got)
-	}
+	check.MustEqual(t, lease.Status()[1].Remaining, 300, "status says left")
 	err := lease.Charge(t.Context(), Costs{"tpm": 400})
 	if d, ok := errors.AsType[*LimitError](err); !ok || d.RetryAfter != 6*time.Second {
 		t.Fatalf("got %v, want denied for 6s", err)
 	}
-	wantIs(t, lease.Charge(t.Context(), Costs{"nope": 1}), ErrInvalid)
-	fine(t, errors.Join(lease.Settle(Costs{"tpm": 650}), lease.Charge(t.Context(), Costs{"tpm": 10})))
-	fine(t, lease.Commit(t.Context()))
+	check.MustBe(t, lease.Charge(t.Context(), Costs{"nope": 1}), ErrInvalid)
+	check.Must(t, errors.Join(lease.Settle(Costs{"tpm": 650}), lease.Charge(t.Context(), Costs{"tpm": 10})))
+	check.Must(t, lease.Commit(t.Context()))
 	w.wantHeld(l, tpm1000, 340) // 1000 - 650 - 10
-	wantIs(t, lease.Charge(t.Context(), Costs{"tpm": 1}), ErrLeaseClosed)
+	check.MustBe(t, lease.Charge(t.Context(), Costs{"tpm": 1}), ErrLeaseClosed)
 
 	lease = must(t, l, asks(Costs{"rpm": 1, "tpm": 100}, rpm10, tpm1000))
-	fine(t, lease.Charge(t.Context(), Costs{"tpm": 40, "rpm": 2}))
+	check.Must(t, lease.Charge(t.Context(), Costs{"tpm": 40, "rpm": 2}))
 	w.db.ResetStats()
 	if err := lease.Rollback(t.Context()); err != nil || w.db.Stats().Updates != 1 {
 		t.Fatalf("%v, %+v, want one write", err, w.db.Stats())
 	}
 	w.wantHeld(l, tpm1000, 340)
 	w.wantHeld(l, rpm10, 9)
-	if err := lease.Rollback(t.Context()); err != nil {
-		t.Fatalf("rolled back a second time: %v", err)
-	}
+	check.Must(t, lease.Rollback(t.Context()), "rolled back a second time")
 }
 
 // What the policy allows more while the table is down is not charged, and not settled either.
@@ -52,9 +49,9 @@ func TestChargesUnderPolicyAllowAreNotSettled(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	w.down()
-	fine(t, errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Charge(t.Context(), Costs{"rpm": 4})))
+	check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Charge(t.Context(), Costs{"rpm": 4})))
 	w.db.SetHook(nil)
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, lease.Commit(t.Context()))
 	w.wantHeld(l, rpm10, 8)
 }
 
@@ -66,12 +63,10 @@ func TestChargeAfterAResetOfAQuota(t *testing.T) {
 		lease := must(t, l, asks(Costs{"rpd": 3}, quota))
 		w.advance(time.Minute)
 		raise := table.Raise(w.shards(l, acme, gpt)[0], map[string]bucket.Gift{"rpd": {Whole: true}}, w.now.Load())
-		if _, err := w.db.Write(t.Context(), raise); err != nil {
-			t.Fatal(err)
-		}
-		fine(t, lease.Charge(t.Context(), Costs{"rpd": 1}))
+		check.Must(t, check.Err(w.db.Write(t.Context(), raise)))
+		check.Must(t, lease.Charge(t.Context(), Costs{"rpd": 1}))
 		must(t, l, asks(Costs{"rpd": 5}, quota)) // 9 - 1 - 5 are left
-		fine(t, errors.Join(lease.Settle(Costs{"rpd": settled}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(lease.Settle(Costs{"rpd": settled}), lease.Commit(t.Context())))
 		w.wantHeld(l, quota, left)
 	}
 }
@@ -83,7 +78,7 @@ func TestChargeOfAQuotaThatHasBecomeARate(t *testing.T) {
 	lease := must(t, l, stored(Costs{"rpd": 2}))
 	w.configure(l, "", "", PerHour("rpd", 9))
 	l.ForgetConfig()
-	fine(t, errors.Join(lease.Charge(t.Context(), Costs{"rpd": 3}), lease.Rollback(t.Context())))
+	check.Must(t, errors.Join(lease.Charge(t.Context(), Costs{"rpd": 3}), lease.Rollback(t.Context())))
 	w.wantHeld(l, PerHour("rpd", 9), 9)
 }
 
@@ -93,12 +88,12 @@ func TestChargeOfALimitThatIsNew(t *testing.T) {
 		w, l := newProcess(t, Options{})
 		w.configure(l, "", "", rpm10)
 		lease := must(t, l, stored(Costs{"rpm": 1}))
-		wantIs(t, lease.Settle(Costs{"tpm": 1}), ErrInvalid)
+		check.MustBe(t, lease.Settle(Costs{"tpm": 1}), ErrInvalid)
 		w.configure(l, "", "", rpm10, later)
 		l.ForgetConfig()
-		fine(t, lease.Charge(t.Context(), Costs{"tpm": 300}))
-		fine(t, lease.Settle(Costs{"tpm": 200, "rpm": 4}))
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Charge(t.Context(), Costs{"tpm": 300}))
+		check.Must(t, lease.Settle(Costs{"tpm": 200, "rpm": 4}))
+		check.Must(t, lease.Commit(t.Context()))
 		w.wantHeld(l, later, 800)
 		w.wantHeld(l, rpm10, 6)
 	}
@@ -112,13 +107,11 @@ func TestChargeOfSlotsThatAreNew(t *testing.T) {
 	lease := must(t, l, stored(Costs{"rpm": 1}))
 	w.configure(l, "", "", rpm10, InFlight("jobs", 2, time.Minute))
 	l.ForgetConfig()
-	wantIs(t, lease.Charge(t.Context(), Costs{"rpm": 2, "jobs": 1}), ErrInvalid)
+	check.MustBe(t, lease.Charge(t.Context(), Costs{"rpm": 2, "jobs": 1}), ErrInvalid)
 	w.wantHeld(l, rpm10, 9)
 	s := w.shards(l, acme, gpt)[0].State
-	if free := s.Slots[s.Index("jobs")].Tokens; free != 2*bucket.Milli {
-		t.Errorf("%d millislots of 2 are free", free)
-	}
-	fine(t, errors.Join(lease.Charge(t.Context(), Costs{"rpm": 3}), lease.Rollback(t.Context())))
+	check.Equal(t, s.Slots[s.Index("jobs")].Tokens, 2*bucket.Milli, "millislots of 2 are free")
+	check.Must(t, errors.Join(lease.Charge(t.Context(), Costs{"rpm": 3}), lease.Rollback(t.Context())))
 	w.wantHeld(l, rpm10, 10)
 }
 
@@ -126,14 +119,14 @@ func TestChargeOfSlotsThatAreNew(t *testing.T) {
 func TestChargesOnTopAreBounded(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, Unlimited("rpm"), Unlimited("tpm")))
-	fine(t, lease.Settle(Costs{"rpm": MaxTokens - 5}))
+	check.Must(t, lease.Settle(Costs{"rpm": MaxTokens - 5}))
 	for i, c := range []struct{ cost, want int64 }{
 		{2, MaxTokens - 3}, {MaxTokens, 2*MaxTokens - 3}, {2, 2*MaxTokens - 1}, {2, mostCost}, {MaxTokens, mostCost},
 	} {
 		if w.advance(time.Second); i == 2 {
 			w.advance(time.Second)
 		}
-		fine(t, lease.Charge(t.Context(), Costs{"rpm": c.cost, "tpm": 1}))
+		check.Must(t, lease.Charge(t.Context(), Costs{"rpm": c.cost, "tpm": 1}))
 		if got, said := lease.actual["rpm"], len(lease.actual); got != c.want || said != 1 {
 			t.Errorf("charge %d: has cost %d, want %d; said of %d limits", i, got, c.want, said)
 		}

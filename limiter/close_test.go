@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -17,7 +18,7 @@ import (
 func settled(t *testing.T, l *Limiter, req Request, actual Costs) {
 	t.Helper()
 	lease := must(t, l, req)
-	fine(t, errors.Join(lease.Settle(actual), lease.Commit(t.Context())))
+	check.Must(t, errors.Join(lease.Settle(actual), lease.Commit(t.Context())))
 }
 
 // A settlement goes with the next charge. One request a second that settles costs 1.05 writes in place of two,
@@ -43,14 +44,12 @@ func TestSettlingRidesAlong(t *testing.T) {
 				settled(t, l, req, Costs{"tpm": actual, "tpd": actual})
 				cost += actual
 			}
-			fine(t, l.Close(t.Context()))
+			check.Must(t, l.Close(t.Context()))
 			writes := w.db.Stats().WriteUnits
 			if got := float64(writes) / float64(n); got > c.most || c.within == 0 && got < 1.8 {
 				t.Errorf("%d a second within %s: %.2f writes for each request", c.perSecond, c.within, got)
 			}
-			if used := w.used(l, "tpd"); used != cost {
-				t.Errorf("%d are used, want %d", used, cost)
-			}
+			check.Equal(t, w.used(l, "tpd"), cost, "used")
 			if told := s.sent() - before; told != writes {
 				t.Errorf("%d writes are told of %v", told, writes)
 			}
@@ -73,9 +72,7 @@ func TestSettlingGoesAlone(t *testing.T) {
 			t.Errorf("%v writes, %d used, want 2", n, w.used(l, "rpm"))
 		}
 		w.pass(time.Minute)
-		if n := w.db.Stats().Calls(); n != 1 {
-			t.Errorf("%d calls", n)
-		}
+		check.Equal(t, w.db.Stats().Calls(), 1, "calls")
 	})
 }
 
@@ -90,7 +87,7 @@ func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
 			must(t, l, other)
 		}
 		w.pass(time.Hour)
-		fine(t, errors.Join(lease.Settle(Costs{"rpm": 8}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 8}), lease.Commit(t.Context())))
 		w.pass(1100 * time.Millisecond)
 		synctest.Wait()
 		wantGranted(t, w.process(Options{}), asks(Costs{"rpm": 1}, rpm10), 7)
@@ -104,7 +101,7 @@ func TestHandedOverSettlementEndsADenial(t *testing.T) {
 	for range 2 {
 		deniedBy(t, l, asks(Costs{"rpm": 5}, rpm10))
 	}
-	fine(t, errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Commit(t.Context())))
+	check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 2}), lease.Commit(t.Context())))
 	must(t, l, asks(Costs{"rpm": 5}, rpm10))
 	reservesNothing(t, l)
 }
@@ -164,10 +161,8 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 			if c.lost {
 				reservesNothing(t, l)
 			}
-			if c.lost != errors.Is(err, ErrUnknown) {
-				t.Errorf("the request: %v", err)
-			}
-			report(t, l.Close(t.Context()))
+			check.Equal(t, c.lost, errors.Is(err, ErrUnknown), "the request: %v", err)
+			check.NoError(t, l.Close(t.Context()))
 			mu.Lock()
 			defer mu.Unlock()
 			if used := w.used(l, "rpm"); used != c.used[0] {
@@ -203,15 +198,11 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 				})
 				w.pass(c.down)
 				synctest.Wait()
-				if used := w.used(l, "rpm"); used != 6 {
-					t.Errorf("%d are used while nothing is written", used)
-				}
+				check.Equal(t, w.used(l, "rpm"), 6, "used while nothing is written")
 				down.Store(false)
 				w.pass(c.up)
 				synctest.Wait()
-				if used := w.used(l, "rpm"); used != 2 {
-					t.Errorf("%d are used, want 2", used)
-				}
+				check.Equal(t, w.used(l, "rpm"), 2, "used")
 				if c.last {
 					settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
 					down.Store(true)
@@ -232,7 +223,7 @@ func TestAQuotaThatIsOnlySettled(t *testing.T) {
 				limits := []Limit{PerMinute("rpm", 100), Quota("q", 10, FromFirstUse(time.Hour))}
 				settled(t, l, asks(Costs{"rpm": 1}, limits...), Costs{"q": cost})
 				_, _ = l.Acquire(t.Context(), asks(Costs{"rpm": 1}, limits...))
-				fine(t, l.Close(t.Context()))
+				check.Must(t, l.Close(t.Context()))
 				w.advance(30 * 24 * time.Hour)
 				must(t, w.bystander(l), asks(Costs{"rpm": 1, "q": 1}, limits...))
 			})
@@ -248,7 +239,7 @@ func TestLateRefundsDoNotDecide(t *testing.T) {
 			lease := must(t, l, asks(Costs{"q": 8}, q))
 			w.advance(24 * time.Hour)
 			must(t, l, asks(Costs{"q": 10}, q))
-			fine(t, errors.Join(lease.Settle(Costs{"q": 0}), lease.Commit(t.Context())))
+			check.Must(t, errors.Join(lease.Settle(Costs{"q": 0}), lease.Commit(t.Context())))
 			w.db.ResetStats()
 			for range 10 {
 				deniedBy(t, l, asks(Costs{"q": 5}, q))
@@ -275,7 +266,7 @@ func TestSettlingWakesAtOnce(t *testing.T) {
 				}
 			})
 			synctest.Wait()
-			fine(t, errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())))
+			check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 1}), lease.Commit(t.Context())))
 			for range 70 {
 				w.pass(time.Second)
 			}
@@ -307,9 +298,7 @@ func TestAnObserverPanicsAtASettlement(t *testing.T) {
 		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
 		w.pass(5 * time.Second)
 		synctest.Wait()
-		if used := w.used(l, "rpm"); used != 2 {
-			t.Errorf("%d are used, want 2", used)
-		}
+		check.Equal(t, w.used(l, "rpm"), 2, "used")
 	})
 }
 
@@ -335,7 +324,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					report(t, errors.Join(lease.Settle(Costs{"tpd": 300}), lease.Commit(t.Context())))
+					check.NoError(t, errors.Join(lease.Settle(Costs{"tpd": 300}), lease.Commit(t.Context())))
 				}
 			})
 		}
@@ -385,7 +374,7 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 					var leases []*Lease
 					for range 3 {
 						lease := must(t, l, asks(Costs{"tpd": 300}, tpd1000))
-						fine(t, lease.Settle(Costs{"tpd": 100}))
+						check.Must(t, lease.Settle(Costs{"tpd": 100}))
 						leases = append(leases, lease)
 					}
 					fault := onCall(isWrite, 1, func(memdynamo.Op) (bool, error) { return c.hook(w, l) })
@@ -413,9 +402,7 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 						if !errors.Is(err, c.err) || c.err == nil && err != nil {
 							t.Errorf("caller %d: %v, want %v", i, err, c.err)
 						}
-						if err := leases[1+i].Commit(t.Context()); !errors.Is(err, ErrLeaseClosed) {
-							t.Errorf("caller %d once more: %v", i, err)
-						}
+						check.Is(t, leases[1+i].Commit(t.Context()), ErrLeaseClosed, "caller %d once more", i)
 					}
 					if n := w.db.Stats().Calls(); name == "nothing" && n != 2 {
 						t.Errorf("%d calls, want 2", n)
@@ -424,9 +411,7 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 					if charge {
 						want = c.used[1]
 					}
-					if used := w.used(l, "tpd"); used != want {
-						t.Errorf("%d are used, want %d", used, want)
-					}
+					check.Equal(t, w.used(l, "tpd"), want, "used")
 					reservesNothing(t, l)
 				})
 			})

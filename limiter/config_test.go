@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
@@ -66,19 +67,13 @@ func TestConfigIsReadOnce(t *testing.T) {
 				w.advance(time.Second)
 				ask()
 			}
-			if n := reads(); n != 0 {
-				t.Fatalf("warm: %d reads", n)
-			}
+			check.MustEqual(t, reads(), 0, "warm: reads")
 			w.advance(time.Second)
 			ask()
-			if n := reads(); n != 1 {
-				t.Fatalf("after its time: %d reads", n)
-			}
+			check.MustEqual(t, reads(), 1, "after its time: reads")
 			l.ForgetConfig()
 			ask()
-			if n := reads(); n != 1 {
-				t.Fatalf("forgotten: %d reads", n)
-			}
+			check.MustEqual(t, reads(), 1, "forgotten: reads")
 		})
 	}
 }
@@ -100,23 +95,15 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 			return must(t, l, stored(Costs{"rpm": 0})).Status()[0].Capacity
 		}
 		w.configure(l, "", "", rpm10)
-		if capacity() != 10 {
-			t.Fatal("not in force")
-		}
+		check.MustEqual(t, capacity(), 10, "not in force")
 		w.configure(l, acme, gpt, PerMinute("rpm", 20)) // was known to be absent
 		w.advance(9 * time.Second)
-		if capacity() != 10 {
-			t.Fatalf("%s: in force before its time", how)
-		}
+		check.MustEqual(t, capacity(), 10, "%s: in force before its time", how)
 		pass()
-		if capacity() != 20 {
-			t.Fatalf("%s: added level not in force", how)
-		}
+		check.MustEqual(t, capacity(), 20, "%s: added level not in force", how)
 		w.db.Delete(layout.EntityConfigKey(l.namespace, acme, gpt))
 		pass()
-		if capacity() != 10 {
-			t.Fatalf("%s: removed level still in force", how)
-		}
+		check.MustEqual(t, capacity(), 10, "%s: removed level still in force", how)
 	}
 }
 
@@ -128,9 +115,8 @@ func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, layout.DefaultResource}, {"", gpt},
 		{"", ""}} {
 		w, l := newProcess(t, Options{ConfigTTL: time.Hour})
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrNoLimits) {
-			t.Fatalf("nothing configured: %v", err)
-		}
+		check.MustBe(t, check.Err(l.Acquire(t.Context(), stored(Costs{"rpm": 1}))), ErrNoLimits,
+			"nothing configured")
 		w.configure(l, at.entity, at.resource, rpm10)
 		w.advance(noLimitsFor * time.Millisecond)
 		must(t, l, stored(Costs{"rpm": 1}))
@@ -139,9 +125,7 @@ func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 			w.advance(time.Minute - time.Second)
 			must(t, l, stored(Costs{"rpm": 0}))
 		}
-		if n := w.db.Stats().Reads; n != 0 {
-			t.Errorf("limits at %v: %d reads within the hour", at, n)
-		}
+		check.Equal(t, w.db.Stats().Reads, 0, "limits at %v: reads within the hour", at)
 	}
 }
 
@@ -156,7 +140,7 @@ func TestDeletedNamespacesAreNoticed(t *testing.T) {
 		req.Limits = own
 		must(t, l, req)
 		ns, err := config.DecodeNamespace(w.db.Item(layout.NamespaceIDKey(l.namespace)))
-		fine(t, err)
+		check.Must(t, err)
 		for _, change := range []func(){
 			func() { ns.Status = config.NamespaceDeleted; w.db.Store(ns.Reverse()) },
 			func() { ns.Status = config.NamespacePurging; w.db.Store(ns.Reverse()) },
@@ -165,9 +149,7 @@ func TestDeletedNamespacesAreNoticed(t *testing.T) {
 			change()
 			w.advance(10 * time.Second)
 			before := w.db.Snapshot()
-			if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrNamespace) {
-				t.Fatalf("namespace %s: %v, want ErrNamespace", ns.Status, err)
-			}
+			check.MustBe(t, check.Err(l.Acquire(t.Context(), req)), ErrNamespace, "namespace %s", ns.Status)
 			w.sameTable(before)
 		}
 		ns.Status = config.NamespaceActive
@@ -194,12 +176,8 @@ func TestMissesAreCoalesced(t *testing.T) {
 			wg.Go(func() { must(t, l, stored(Costs{"rpm": 1})) })
 		}
 		wg.Wait()
-		if n := w.db.Stats().Reads; n != 1 {
-			t.Fatalf("%d reads, want 1", n)
-		}
-		if got := w.used(l, "rpm"); got != 100 {
-			t.Fatalf("%d used", got)
-		}
+		check.MustEqual(t, w.db.Stats().Reads, 1, "reads")
+		check.MustEqual(t, w.used(l, "rpm"), 100, "used")
 	})
 }
 
@@ -229,7 +207,7 @@ func TestSlowReadStallsNobodyElse(t *testing.T) {
 		l.ForgetConfig()
 		must(t, l, Request{Entity: "warm", Resource: gpt, Costs: Costs{"rpm": 1}})
 		close(release)
-		fine(t, <-done)
+		check.Must(t, <-done)
 	})
 }
 
@@ -251,9 +229,7 @@ func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 		}
 		// An entity that was never seen has nothing to fall back on.
 		_, err := l.Acquire(t.Context(), Request{Entity: "new", Resource: gpt, Costs: Costs{"rpm": 1}})
-		if !errors.Is(err, ErrUnavailable) {
-			t.Fatalf("%s: never seen: %v", kind, err)
-		}
+		check.MustBe(t, err, ErrUnavailable, "%s: never seen", kind)
 		w.db.SetHook(nil)
 		if lease := must(t, l, stored(Costs{"rpm": 1})); lease.Status()[0].Capacity != 20 {
 			t.Fatalf("%s: %v, want the new limits", kind, lease.Status())
@@ -339,9 +315,7 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	}
 	keys = nil
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	if len(keys) != 0 {
-		t.Fatalf("read %v, want nothing while that is known", keys)
-	}
+	check.MustEqual(t, len(keys), 0, "read %v, want nothing while that is known", keys)
 }
 
 // Where configuration was never seen and cannot be read, the policy that is stored for the namespace decides, if
@@ -402,7 +376,7 @@ func TestAGoneCallerDoesNotSpoilTheSharedRead(t *testing.T) {
 			if err := <-first; !errors.Is(err, ErrUnavailable) || !errors.Is(err, want) {
 				t.Errorf("who gave up: %v, want %v", err, want)
 			}
-			fine(t, <-second)
+			check.Must(t, <-second)
 			w.wantHeld(l, rpm10, 9)
 		})
 	}
@@ -422,9 +396,8 @@ func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
 			for capacity := int64(100); capacity <= 400; capacity += 100 {
 				store(capacity)
 				time.Sleep(time.Minute)
-				if got := must(t, l, req).Status()[0].Capacity; got != capacity {
-					t.Errorf("behind %s: goes by a capacity of %d, want %d", trip, got, capacity)
-				}
+				check.Equal(t, must(t, l, req).Status()[0].Capacity, capacity,
+					"behind %s: goes by a capacity of", trip)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -22,7 +23,7 @@ func (w *world) until(d time.Duration) time.Time { return time.UnixMilli(w.now.L
 // drains drains the bucket that most tests are about.
 func (w *world) drains(l *Limiter, d time.Duration) {
 	w.t.Helper()
-	fine(w.t, l.Drain(context.Background(), acme, gpt, d))
+	check.Must(w.t, l.Drain(context.Background(), acme, gpt, d))
 }
 
 // opens demands that a request is denied until an instant, by the advice of the denial, and granted then.
@@ -66,9 +67,7 @@ func TestDrainStopsAllProcessesOnce(t *testing.T) {
 		t.Errorf("%+v, want 6 reads and a write", s)
 	}
 	w.wantHeld(all[0], limit, -200)
-	if used := w.used(all[0], "rpm"); used != 3 {
-		t.Errorf("%d used, want the 3 that were granted", used)
-	}
+	check.Equal(t, w.used(all[0], "rpm"), 3, "used, want the 3 that were granted")
 	for _, l := range all[1:] {
 		deniedBy(t, l, req)
 	}
@@ -136,24 +135,16 @@ func TestDrainRefusesBadArguments(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if reads := w.db.Stats().Reads; reads != 1 {
-		t.Errorf("%d reads, want one of the bucket", reads)
-	}
+	check.Equal(t, w.db.Stats().Reads, 1, "reads, want one of the bucket")
 	w.db.ResetStats()
 	for _, wait := range []time.Duration{0, -1, -time.Hour} {
 		w.drains(l, wait)
 	}
-	if n := w.db.Stats().Calls(); n != 0 {
-		t.Errorf("%d calls for what is over", n)
-	}
-	if err := l.Drain(t.Context(), "nobody", gpt, 24*time.Hour); err != nil {
-		t.Errorf("a bucket that is not there: %v", err)
-	}
-	if fmt.Sprint(w.db.Items()) != fmt.Sprint(before) {
-		t.Error("something was written")
-	}
-	fine(t, l.Close(t.Context()))
-	wantIs(t, l.Drain(t.Context(), acme, gpt, time.Minute), ErrClosed)
+	check.Equal(t, w.db.Stats().Calls(), 0, "calls for what is over")
+	check.NoError(t, l.Drain(t.Context(), "nobody", gpt, 24*time.Hour), "a bucket that is not there")
+	check.Equal(t, fmt.Sprint(w.db.Items()), fmt.Sprint(before), "something was written")
+	check.Must(t, l.Close(t.Context()))
+	check.MustBe(t, l.Drain(t.Context(), acme, gpt, time.Minute), ErrClosed)
 }
 
 // Quotas and slots beside a rate stay as they are; the rate alone stops the bucket.
@@ -207,14 +198,14 @@ func TestDrainUnderFaults(t *testing.T) {
 			other := w.bystander(l)
 			return once(func(memdynamo.Op) (bool, error) {
 				le := must(w.t, other, asks(Costs{"rpm": 1}, PerMinute("rpm", 600)))
-				report(w.t, errors.Join(le.Settle(Costs{"rpm": 799}), le.Commit(context.Background())))
+				check.NoError(w.t, errors.Join(le.Settle(Costs{"rpm": 799}), le.Commit(context.Background())))
 				return true, nil
 			})
 		}, nil, true},
 		{"others give back", func(w *world, l *Limiter, _ func()) memdynamo.Hook {
 			le := must(w.t, w.bystander(l), asks(Costs{"rpm": 100}, PerMinute("rpm", 600)))
 			return once(func(memdynamo.Op) (bool, error) {
-				report(w.t, le.Rollback(context.Background()))
+				check.NoError(w.t, le.Rollback(context.Background()))
 				return true, nil
 			})
 		}, nil, true},
@@ -253,7 +244,7 @@ func TestDrainNamesUnreadableBuckets(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
 	w.spoil(layout.BucketKey(l.namespace, acme, gpt, 0), "b_rpm_tk", item.S("many"))
-	wantIs(t, l.Drain(t.Context(), acme, gpt, time.Minute), ErrUnreadable)
+	check.MustBe(t, l.Drain(t.Context(), acme, gpt, time.Minute), ErrUnreadable)
 }
 
 // A provider refuses a hundred requests of one process at once: two drains serve them.

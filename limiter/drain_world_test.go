@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -105,7 +106,7 @@ func (d *drainWorld) step(t *testing.T, from int) {
 		if d.returns {
 			cost = d.rng.Int64N(2 * held)
 		}
-		fine(t, errors.Join(le.Settle(Costs{"rpm": cost}), le.Commit(ctx)))
+		check.Must(t, errors.Join(le.Settle(Costs{"rpm": cost}), le.Commit(ctx)))
 		d.took(cost - held)
 		d.returned += max(0, held-cost)
 		d.back += max(0, held-cost)
@@ -256,9 +257,7 @@ func TestDrainWorlds(t *testing.T) {
 	events := map[string]int{}
 	for seed := range uint64(60) {
 		d, err := playDrains(t, seed, "")
-		if err != nil {
-			t.Fatalf("seed %d, %v: %v", seed, d.limit, err)
-		}
+		check.Must(t, err, "seed %d, %v", seed, d.limit)
 		for k, n := range d.events {
 			events[k] += n
 		}

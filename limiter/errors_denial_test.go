@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -31,9 +32,7 @@ func TestDenialText(t *testing.T) {
 		t.Fatalf("got %v, want a *LimitError that is ErrLimited alone", err)
 	}
 	const text = `limiter: acquire "acme/gpt-4": limit rpm: 8 wanted, 6 left, retry after 12s`
-	if err.Error() != text {
-		t.Errorf("text %q, want %q", err, text)
-	}
+	check.Equal(t, err.Error(), text, "text %q", err)
 	want := []Status{
 		{Entity: acme, Resource: gpt, Limit: "rpd", Capacity: 500, Refill: 500, Period: 24 * time.Hour, Remaining: 499,
 			RefillAfter: 172_800 * time.Millisecond, ResetAfter: 172_800 * time.Millisecond, At: w.time()},
@@ -77,7 +76,7 @@ func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 			_, err := l.Acquire(t.Context(), req)
 			d, ok := errors.AsType[*LimitError](err)
 			if !ok {
-				fine(t, err)
+				check.Must(t, err)
 				w.advance(time.Duration(i*i%113) * time.Millisecond)
 				continue
 			}
@@ -119,14 +118,14 @@ func TestLocalDenialEndsWithItsBound(t *testing.T) {
 	}
 	deniedBy(t, a, req)
 	denied(0)
-	fine(t, lease.Rollback(t.Context()))
+	check.Must(t, lease.Rollback(t.Context()))
 	w.advance(499 * time.Millisecond)
 	denied(0)
 	w.advance(time.Millisecond)
 	own := must(t, a, req)
 	must(t, a, req)
 	denied(0)
-	fine(t, own.Rollback(t.Context()))
+	check.Must(t, own.Rollback(t.Context()))
 	must(t, a, req)
 }
 
@@ -181,13 +180,9 @@ func BenchmarkDenial(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				before(k)
-				if _, err := l.Acquire(b.Context(), req); !errors.Is(err, ErrLimited) {
-					b.Fatal(err)
-				}
+				check.MustBe(b, check.Err(l.Acquire(b.Context(), req)), ErrLimited)
 			}
-			if n := w.db.Stats().Calls() - calls; n != 0 {
-				b.Fatalf("%d calls, want none", n)
-			}
+			check.MustEqual(b, w.db.Stats().Calls()-calls, 0, "calls, want none")
 		}
 		b.Run(fmt.Sprintf("repeated/%d shards", count), func(b *testing.B) { deny(b, func(*desk.Desk) {}) })
 		b.Run(fmt.Sprintf("anew/%d shards", count), func(b *testing.B) {
@@ -233,17 +228,13 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
 	drain(t, l, req)
 	gone := item.Delete{Key: layout.BucketKey(l.namespace, acme, gpt, 0)}
-	if _, err := w.db.Bare().Write(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.db.Bare().Write(t.Context(), gone)))
 	w.advance(-5 * time.Second)
 	must(t, w.process(Options{}), req)
 	w.advance(10 * time.Second)
 	w.db.ResetStats()
 	for n := range 9 {
-		if _, err := l.Acquire(t.Context(), req); err != nil {
-			t.Fatalf("after %d of 9 granted: %v", n, err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), req)), "after %d of 9 granted", n)
 	}
 	if n := w.db.Stats().Updates; n > 10 {
 		t.Errorf("%d writes for 9 grants", n)
@@ -262,9 +253,7 @@ func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	drain(t, w.process(Options{}), asks(Costs{"rpm": 1}, limit))
 	deniedBy(t, l, half)
 	for _, b := range w.shards(l, acme, gpt) {
-		if _, err := w.db.Bare().Write(t.Context(), item.Delete{Key: b.Key()}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(w.db.Bare().Write(t.Context(), item.Delete{Key: b.Key()})))
 	}
 	must(t, other, half)
 	w.advance(time.Minute)
@@ -376,7 +365,7 @@ func TestDenialsCostNoWrite(t *testing.T) {
 				if errors.Is(err, ErrLimited) {
 					denied++
 				} else {
-					fine(t, err)
+					check.Must(t, err)
 				}
 				l.desks.Wait()
 				time.Sleep(96 * time.Millisecond)

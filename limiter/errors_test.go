@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -61,9 +62,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	}
 	gone := canceled("acquire", acmeGPT, context.Canceled, &store.Failure{Kind: store.Unknown, Op: "UpdateItem"})
 	const text = `limiter: canceled by the caller: acquire "acme/gpt-4": limiter: outcome unknown: context canceled`
-	if s := gone.Error(); s != text {
-		t.Errorf("canceled: %q, want %q", s, text)
-	}
+	check.Equal(t, gone.Error(), text, "canceled")
 	for what, err := range errs {
 		if err == nil {
 			t.Errorf("%s: no error", what)
@@ -74,9 +73,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"stored limit", "stored record", "request", "adjust"} {
-		if !errors.Is(errs[what], ErrInvalid) {
-			t.Errorf("%s: %v is not invalid", what, errs[what])
-		}
+		check.Is(t, errs[what], ErrInvalid, "%s: not invalid", what)
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -71,9 +71,7 @@ func (w *world) observe(t *testing.T, opts Options) *observed {
 
 func (o *observed) expect(want ...string) {
 	o.t.Helper()
-	if fmt.Sprint(o.told) != fmt.Sprint(want) {
-		o.t.Errorf("told %q, want %q", o.told, want)
-	}
+	check.Equal(o.t, fmt.Sprint(o.told), fmt.Sprint(want), "told %q, want %q", o.told, want)
 	o.told = nil
 }
 
@@ -154,12 +152,10 @@ func TestLeasesOfCascadesAreReportedOnce(t *testing.T) {
 		l.opts.Observe = func(_ context.Context, e Event) { told = append(told, line(e)) }
 		must(t, l, stored(Costs{"rpm": 3})).Rollback(t.Context())
 		lease := must(t, l, stored(Costs{"rpm": 1}))
-		fine(t, errors.Join(lease.Settle(Costs{"rpm": 5}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 5}), lease.Commit(t.Context())))
 		want := []string{"acquire ok map[rpm:3] 1 0s", "rollback ok map[rpm:-3] 2 0s",
 			"acquire ok map[rpm:1] 2 0s", "commit ok map[rpm:4] 2 0s"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
-		}
+		check.Slices(t, told, want, "told")
 	})
 }
 
@@ -172,15 +168,11 @@ func TestWaitsAreReported(t *testing.T) {
 		req := asks(Costs{"rpm": 10}, rpm10)
 		must(t, l.Limiter, req)
 		l.told = nil
-		if _, err := l.Wait(t.Context(), asks(Costs{"rpm": 1}, rpm10)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Wait(t.Context(), asks(Costs{"rpm": 1}, rpm10))))
 		l.expect("acquire ok map[rpm:1] 1 6s")
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10)); !errors.Is(err, ErrCanceled) {
-			t.Fatal(err)
-		}
+		check.MustBe(t, check.Err(l.Wait(ctx, asks(Costs{"rpm": 1}, rpm10))), ErrCanceled)
 		l.expect("rollback ok map[] 1 0s", "acquire canceled map[rpm:1] 1 1s")
 		reserved(t, l.Limiter, asks(Costs{"rpm": 1}, rpm10))
 		l.expect("acquire ok map[rpm:1] 1 0s")
@@ -266,9 +258,7 @@ func TestEventsAreLogged(t *testing.T) {
 			t.Errorf("logged %s\nwant   %s", g, head+want[i])
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d lines, want %d", len(got), len(want))
-	}
+	check.Equal(t, len(got), len(want), "lines")
 }
 
 // A number that is no kind of event has no name, and each outcome has its word.
@@ -285,9 +275,7 @@ func TestWordsOfEvents(t *testing.T) {
 		if err != nil {
 			err = fmt.Errorf("acquire: %w", err)
 		}
-		if got := (Event{Kind: EventAcquire, Err: err}).Outcome(); got != want {
-			t.Errorf("%v is told as %q, want %q", err, got, want)
-		}
+		check.Equal(t, (Event{Kind: EventAcquire, Err: err}).Outcome(), want, "%v is told as", err)
 	}
 }
 
@@ -317,7 +305,7 @@ func TestGrantsWithoutTheTableAreReported(t *testing.T) {
 		req.OnUnavailable = PolicyLocal
 		lease := must(t, l.Limiter, req)
 		l.expect("acquire unavailable map[rpm:1] 0 0s local")
-		fine(t, errors.Join(lease.Settle(Costs{"rpm": 3}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 3}), lease.Commit(t.Context())))
 		l.expect("commit ok map[] 0 0s") // no acquire without an error has told of the share
 		must(t, l.Limiter, req).Rollback(t.Context())
 		l.expect("acquire unavailable map[rpm:1] 0 0s local", "rollback ok map[] 0 0s")
@@ -374,9 +362,7 @@ func TestEventsAddUpWhereSlotsAreKept(t *testing.T) {
 			req := asks(Costs{"jobs": 2}, InFlight("jobs", 20, time.Minute))
 			for i := range 10 {
 				lease := must(t, l, req)
-				if sum != 2 {
-					t.Fatalf("ahead %v: %d at work by the events, want 2", ahead, sum)
-				}
+				check.MustEqual(t, sum, 2, "ahead %v: at work by the events", ahead)
 				end := lease.Commit
 				if i%2 == 0 {
 					end = lease.Rollback
@@ -402,9 +388,7 @@ func TestEventsOfRefundsAddUp(t *testing.T) {
 		must(t, l, stored(Costs{"rpm": 1}))
 		must(t, w.process(Options{}), stored(Costs{"rpm": 4}))
 		deniedBy(t, l, stored(Costs{"rpm": 2}))
-		if sum != 1 {
-			t.Errorf("%d tokens by the events, want 1", sum)
-		}
+		check.Equal(t, sum, 1, "tokens by the events")
 	})
 	t.Run("who waits leaves", bubble(func(t *testing.T) {
 		w, sum := newWorld(t), int64(0)
@@ -412,12 +396,8 @@ func TestEventsOfRefundsAddUp(t *testing.T) {
 		must(t, l, asks(Costs{"rpm": 10}, rpm10))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := l.Wait(ctx, asks(Costs{"rpm": 5}, rpm10)); !errors.Is(err, ErrCanceled) {
-			t.Fatalf("%v, want that it has left", err)
-		}
-		if sum != 10 {
-			t.Errorf("%d tokens by the events, want 10", sum)
-		}
+		check.MustBe(t, check.Err(l.Wait(ctx, asks(Costs{"rpm": 5}, rpm10))), ErrCanceled, "want that it has left")
+		check.Equal(t, sum, 10, "tokens by the events")
 	}))
 	t.Run("shares of this process", func(t *testing.T) {
 		w, sum := newWorld(t), int64(0)

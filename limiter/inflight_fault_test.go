@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -37,16 +38,14 @@ func TestRefusedRenewalsAreReported(t *testing.T) {
 		default:
 			t.Error("not told when its renewal was refused")
 		}
-		if told.Load() != 1 {
-			t.Errorf("%d events tell of the renewal, want 1", told.Load())
-		}
-		report(t, old.Commit(t.Context()))
+		check.Equal(t, told.Load(), 1, "events tell of the renewal")
+		check.NoError(t, old.Commit(t.Context()))
 		o.free("given back by who has lost them", 1)
 		time.Sleep(3 * epoch)
 		if isLost(later) {
 			t.Error("who came after has lost its slot")
 		}
-		report(t, later.Commit(t.Context()))
+		check.NoError(t, later.Commit(t.Context()))
 		o.free("given back", 2)
 	})
 }
@@ -63,21 +62,17 @@ func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
 		o.denied(w, takesJob(1, limit))
 		start := w.count("transact")
 		time.Sleep(4 * epoch)
-		if n := w.count("transact") - start; n != 4 {
-			t.Errorf("%d renewals in 4 epochs", n)
-		}
+		check.Equal(t, w.count("transact")-start, 4, "renewals in 4 epochs")
 		o.free("held", 0)
 		for _, le := range leases {
 			if isLost(le) {
 				t.Fatal("lost")
 			}
-			fine(t, le.Commit(t.Context()))
+			check.Must(t, le.Commit(t.Context()))
 		}
 		o.free("given back", 1000)
 		time.Sleep(5 * epoch)
-		if n := w.count("transact") - start; n != 4 {
-			t.Errorf("%d renewals: it goes on renewing what was given back", n)
-		}
+		check.Equal(t, w.count("transact")-start, 4, "renewals: it goes on renewing what was given back")
 	})
 }
 
@@ -89,10 +84,10 @@ func TestSlotsAreGivenBackOnce(t *testing.T) {
 			w, other := o.worker(0, Options{}), o.worker(0, Options{})
 			mine, theirs := o.must(w, takesJob(1)), o.must(other, takesJob(1))
 			w.on(func(string, []item.Write) fate { return fate{apply: applied, err: memdynamo.Fail(store.Unknown)} })
-			wantIs(t, mine.Commit(t.Context()), ErrUnknown)
+			check.MustBe(t, mine.Commit(t.Context()), ErrUnknown)
 			w.on(nil)
-			wantIs(t, mine.Commit(t.Context()), ErrLeaseClosed)
-			report(t, mine.Rollback(t.Context()))
+			check.MustBe(t, mine.Commit(t.Context()), ErrLeaseClosed)
+			check.NoError(t, mine.Rollback(t.Context()))
 			want := int64(0)
 			if applied {
 				want = 1
@@ -144,11 +139,9 @@ func TestLostSlotsAreObserved(t *testing.T) {
 			if tt.lose(lease); name == "Lost" && told.Load() != 1 {
 				t.Errorf("%s: told %d times at once", name, told.Load())
 			}
-			report(t, lease.Commit(t.Context()))
+			check.NoError(t, lease.Commit(t.Context()))
 			time.Sleep(4 * epoch)
-			if n := told.Load(); n != tt.want {
-				t.Errorf("%s: told %d times, want %d", name, n, tt.want)
-			}
+			check.Equal(t, told.Load(), tt.want, "%s: told times", name)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -23,7 +24,7 @@ import (
 func (o *office) busy(w *worker, req Request) Request {
 	o.t.Helper()
 	for range 5 {
-		fine(o.t, o.must(w, req).Commit(context.Background()))
+		check.Must(o.t, o.must(w, req).Commit(context.Background()))
 	}
 	return req
 }
@@ -54,7 +55,7 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 					lease := o.must(w, req)
 					o.free("at work", 1)
 					time.Sleep(20 * time.Millisecond)
-					fine(t, lease.Commit(t.Context()))
+					check.Must(t, lease.Commit(t.Context()))
 				}
 				if writes := w.count("write") - before; n < 90 || writes > most {
 					t.Errorf("%d requests took %d writes, want at most %d", n, writes, most)
@@ -104,7 +105,7 @@ func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
-		fine(t, o.must(w, takesJob(1)).Commit(t.Context()))
+		check.Must(t, o.must(w, takesJob(1)).Commit(t.Context()))
 		w.store.Store = (&oddly{Store: w.store.Store}).once(unreadable)
 		if lease, err := w.Acquire(t.Context(), takesJob(1)); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("got %v, %v", lease, err)
@@ -135,7 +136,7 @@ func TestFewSlotsAreNotKept(t *testing.T) {
 				}
 				got[w]++
 				time.Sleep(7 * time.Millisecond)
-				fine(t, lease.Commit(t.Context()))
+				check.Must(t, lease.Commit(t.Context()))
 				o.free("given back", 1)
 			}
 		}
@@ -154,7 +155,7 @@ func TestIdleSlotsArePartOfARequest(t *testing.T) {
 		o.free("two are idle", 4)
 		all := o.must(w, takesJob(6, six))
 		o.free("all are at work", 0)
-		fine(t, all.Commit(t.Context()))
+		check.Must(t, all.Commit(t.Context()))
 		time.Sleep(10 * time.Second)
 		o.free("given back", 6)
 		o.busy(w, takesJob(2, six))
@@ -164,7 +165,7 @@ func TestIdleSlotsArePartOfARequest(t *testing.T) {
 		another := o.must(w, takesJob(1, six))
 		o.denied(w, takesJob(1, six))
 		for _, le := range []*Lease{one, another, beside} {
-			fine(t, le.Rollback(t.Context()))
+			check.Must(t, le.Rollback(t.Context()))
 		}
 		time.Sleep(10 * time.Second)
 		o.free("all have ended", 6)
@@ -181,13 +182,13 @@ func TestWaiterGetsAnIdleSlot(t *testing.T) {
 		time.AfterFunc(time.Second, func() { _ = lease.Commit(context.Background()) })
 		begun := time.Now()
 		waited, err := w.Wait(t.Context(), takesJob(1))
-		fine(t, err)
+		check.Must(t, err)
 		if took := time.Since(begun); took > 1100*time.Millisecond {
 			t.Errorf("it waited for %v, want a second", took)
 		}
 		o.free("both are at work", 0)
 		for _, le := range []*Lease{waited, beside} {
-			fine(t, le.Commit(t.Context()))
+			check.Must(t, le.Commit(t.Context()))
 		}
 		time.Sleep(20 * time.Second)
 		o.free("all have ended", 2)
@@ -228,7 +229,7 @@ func TestLineGetsTheSlotOfADeniedRequest(t *testing.T) {
 		if took := <-ended; took > denied {
 			t.Errorf("it had the slot after %v, want %v, when the other was denied", took, denied)
 		}
-		fine(t, beside.Commit(t.Context()))
+		check.Must(t, beside.Commit(t.Context()))
 		time.Sleep(20 * time.Second)
 		o.free("all have ended", 2)
 	})
@@ -241,7 +242,7 @@ func TestReusedSlotsGoBackToTheirOwnItem(t *testing.T) {
 		lease := o.must(w, o.busy(w, takesJob(1)))
 		lease.items[0].Key = layout.BucketKey(o.ns, acme, gpt, 1)
 		time.Sleep(2 * time.Second)
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		w.desks.Wait()
 		o.free("given back", 2)
 	})
@@ -259,7 +260,7 @@ func TestIdleSlotsOfACascade(t *testing.T) {
 		for range 20 {
 			lease := o.must(w, req)
 			time.Sleep(20 * time.Millisecond)
-			fine(t, lease.Commit(t.Context()))
+			check.Must(t, lease.Commit(t.Context()))
 		}
 		if n := w.count("write") - before; n > 20 {
 			t.Errorf("20 requests of two levels took %d writes", n)
@@ -274,7 +275,7 @@ func TestIdleSlotsOfACascade(t *testing.T) {
 				o.denied(w, req)
 			}
 			for _, le := range all {
-				fine(t, le.Rollback(t.Context()))
+				check.Must(t, le.Rollback(t.Context()))
 			}
 			time.Sleep(5 * time.Second)
 			o.free("given back", 8)
@@ -303,9 +304,9 @@ func TestSlotsTakenOverAndTaken(t *testing.T) {
 					o.free("three are at work", 3)
 					time.Sleep(c.work)
 					if settled >= 0 {
-						fine(t, lease.Settle(Costs{"rpm": settled}))
+						check.Must(t, lease.Settle(Costs{"rpm": settled}))
 					}
-					fine(t, lease.Commit(t.Context()))
+					check.Must(t, lease.Commit(t.Context()))
 					time.Sleep(10 * time.Millisecond)
 					w.desks.Wait()
 					o.free("all are given back", 6)
@@ -358,12 +359,12 @@ func TestStatusCountsReusedSlots(t *testing.T) {
 		if all := lease.Status(); len(all) != 2 || all[0].Limit != "jobs" || all[0].Remaining != 4 {
 			t.Errorf("status: %+v", all)
 		}
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		beside := o.must(other, takesJob(3, six))
 		if d := o.denied(w, takesJob(4, six)); d.Wanted != 4 || d.Remaining != 3 || d.Statuses[0].Remaining != 3 {
 			t.Errorf("denied: %+v", d)
 		}
-		fine(t, beside.Commit(t.Context()))
+		check.Must(t, beside.Commit(t.Context()))
 	})
 }
 
@@ -383,7 +384,7 @@ func TestNoLocalShareHasReusedSlots(t *testing.T) {
 			}
 			o.db.SetHook(nil)
 			o.free("idle", 4)
-			fine(t, o.must(w, takesJob(2, six)).Commit(t.Context()))
+			check.Must(t, o.must(w, takesJob(2, six)).Commit(t.Context()))
 		})
 	}
 }
@@ -452,7 +453,7 @@ func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
 		if n := w.count("transact") - renewed; n < 4 || n > 6 {
 			t.Errorf("renewed %d times in five epochs", n)
 		}
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		o.free("given back", 2)
 	})
 }
@@ -468,19 +469,17 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		o.must(other, asks(Costs{"jobs": 0, "rpd": 1}, jobs2, quota))
 		o.free("yesterday's is at work", 1)
-		fine(t, lease.Rollback(t.Context()))
+		check.Must(t, lease.Rollback(t.Context()))
 		o.free("it is given back", 2)
 		used := func(limit string) int64 {
 			b := o.bucket(acme)
 			return b.State.Slots[b.State.Index(limit)].Used / bucket.Milli
 		}
-		if n := used("rpd"); n != 3 {
-			t.Errorf("%d of the quota are used, want all 3", n)
-		}
+		check.Equal(t, used("rpd"), 3, "the quota are used, want all 3")
 		lease = o.must(w, takesJob(2))
 		o.db.Delete(layout.BucketKey(o.ns, acme, gpt, 0))
 		o.must(other, takesJob(1)) // a new one
-		fine(t, lease.Rollback(t.Context()))
+		check.Must(t, lease.Rollback(t.Context()))
 		if o.free("the other is at work", 1); used("rpm") != 0 {
 			t.Errorf("%d tokens are used, want that one is given back", used("rpm"))
 		}
@@ -520,7 +519,7 @@ func TestARenewalThatPanics(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(epoch)
 		o.free("its epochs are over", 2)
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		lease = o.must(w, takesJob(2))
 		time.Sleep(3 * epoch)
 		if isLost(lease) {
@@ -549,7 +548,7 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 			t.Error("lost")
 		}
 		o.free("at work", 0)
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		o.free("given back", 2)
 	})
 }
@@ -568,9 +567,9 @@ func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 				}
 				return fate{apply: true}
 			})
-			wantIs(t, lease.Rollback(t.Context()), ErrUnavailable)
+			check.MustBe(t, lease.Rollback(t.Context()), ErrUnavailable)
 			w.on(nil)
-			fine(t, lease.Rollback(t.Context()))
+			check.Must(t, lease.Rollback(t.Context()))
 			for entity, slots := range map[string]int64{acme: 8, "org": 6} {
 				b := o.bucket(entity)
 				if sl := b.State.Slots[b.State.Index("jobs")]; sl.Tokens != slots*bucket.Milli {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"weak"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/inflight"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -127,7 +127,7 @@ func (o *office) worker(skew time.Duration, opts Options) *worker {
 	opts.Register = true
 	opts.Now = func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }
 	l, err := open(context.Background(), workersStore{o.db, w}, &opts)
-	fine(o.t, err)
+	check.Must(o.t, err)
 	w.Limiter, o.ns = l, l.namespace
 	return w
 }
@@ -167,7 +167,7 @@ func takesJob(n int64, limits ...Limit) Request {
 func (o *office) must(w *worker, req Request) *Lease {
 	o.t.Helper()
 	lease, err := w.Acquire(context.Background(), req)
-	fine(o.t, err)
+	check.Must(o.t, err)
 	return lease
 }
 
@@ -180,7 +180,7 @@ func (o *office) denied(w *worker, req Request) *LimitError {
 func (o *office) bucket(entity string) table.Shard {
 	o.t.Helper()
 	b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, entity, gpt, 0)))
-	fine(o.t, err)
+	check.Must(o.t, err)
 	return b
 }
 
@@ -193,9 +193,7 @@ func (o *office) slot() bucket.Slot {
 // free checks how many slots the item has free.
 func (o *office) free(step string, want int64) {
 	o.t.Helper()
-	if got := o.slot().Tokens / bucket.Milli; got != want {
-		o.t.Fatalf("%s: %d slots are free, want %d", step, got, want)
-	}
+	check.MustEqual(o.t, o.slot().Tokens/bucket.Milli, want, "%s: slots are free", step)
 }
 
 func isLost(le *Lease) bool {
@@ -212,7 +210,7 @@ func isLost(le *Lease) bool {
 func TestSlotsCostNoWriteMore(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
-		fine(t, o.must(w, takesJob(1)).Commit(t.Context()))
+		check.Must(t, o.must(w, takesJob(1)).Commit(t.Context()))
 		for _, end := range []func(*Lease) error{
 			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 5}), le.Commit(t.Context())) },
 			func(le *Lease) error { return errors.Join(le.Settle(Costs{"rpm": 0}), le.Commit(t.Context())) },
@@ -227,11 +225,9 @@ func TestSlotsCostNoWriteMore(t *testing.T) {
 			if d.Limit != "jobs" || !d.Estimated || d.RetryAfter > time.Second || d.Remaining != 0 {
 				t.Errorf("denied: %+v", d)
 			}
-			fine(t, end(lease))
+			check.Must(t, end(lease))
 			o.free("given back", 2)
-			if n := w.count("write") + w.count("transact") + w.count("read") - before; n != 2 {
-				t.Errorf("it took %d calls, want 2", n)
-			}
+			check.Equal(t, w.count("write")+w.count("transact")+w.count("read")-before, 2, "it took calls")
 			if isLost(lease) || lease.Rollback(t.Context()) != nil {
 				t.Error("an ended lease is lost, or gives back once more")
 			}
@@ -272,7 +268,7 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 					t.Errorf("free after %s", after)
 				}
 				w.on(nil)
-				report(t, lease.Rollback(t.Context()))
+				check.NoError(t, lease.Rollback(t.Context()))
 				time.Sleep(time.Second)
 				o.free("one is taken, and nothing was given back for the other", 1)
 			})
@@ -305,7 +301,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if ends {
-				fine(t, second.Commit(t.Context()))
+				check.Must(t, second.Commit(t.Context()))
 				o.free("on its way", 0)
 			}
 			time.Sleep(4 * time.Second)
@@ -319,7 +315,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 				t.Error("lost for answers that came in the end")
 			}
 			for _, le := range []*Lease{first, second, third} {
-				fine(t, le.Rollback(t.Context()))
+				check.Must(t, le.Rollback(t.Context()))
 			}
 			o.free("given back", 3)
 		})
@@ -334,7 +330,7 @@ func (o *office) cascade(slots map[string]int64) {
 	o.db.Store(config.Entity{Namespace: o.ns, ID: "org", CreatedAt: created}.Item())
 	for entity, n := range slots {
 		limits, err := storedLimits("limits", []Limit{InFlight("jobs", n, epoch), PerMinute("rpm", 1000)})
-		fine(o.t, err)
+		check.Must(o.t, err)
 		o.db.Store(config.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
 	}
 }
@@ -363,15 +359,15 @@ func TestSlotsOfACascade(t *testing.T) {
 			}
 			return fate{apply: true}
 		})
-		wantIs(t, first.Commit(t.Context()), ErrUnavailable)
+		check.MustBe(t, first.Commit(t.Context()), ErrUnavailable)
 		o.free("given back on one level", 2)
 		w.on(nil)
-		fine(t, first.Commit(t.Context()))
+		check.Must(t, first.Commit(t.Context()))
 		o.free("not given back twice", 2)
 		third := o.must(w, req)
 		o.denied(w, req)
 		for _, le := range []*Lease{second, third} {
-			fine(t, le.Rollback(t.Context()))
+			check.Must(t, le.Rollback(t.Context()))
 		}
 		o.free("given back", 3)
 		o.must(w, req)
@@ -379,9 +375,7 @@ func TestSlotsOfACascade(t *testing.T) {
 		time.Sleep(3 * epoch)
 		w.on(nil)
 		synctest.Wait()
-		if !slices.Equal(lost, []string{acme}) {
-			t.Errorf("of a lease of %s on two levels, %q are said to have lost slots", acme, lost)
-		}
+		check.Slices(t, lost, []string{acme}, "a lease of %s on two levels, are said to have lost slots", acme)
 	})
 }
 
@@ -393,7 +387,7 @@ func TestSlotsOfShards(t *testing.T) {
 		rate := PerMinute("rpm", 1_000_000)
 		o.must(w, asks(Costs{"rpm": 1}, rate))
 		b := o.bucket(acme)
-		fine(t, o.db.Bare().Transact(t.Context(), "split", table.Split(b, time.Now().UnixMilli())))
+		check.Must(t, o.db.Bare().Transact(t.Context(), "split", table.Split(b, time.Now().UnixMilli())))
 		leases := []*Lease{o.must(w, takesJob(1)), o.must(other, takesJob(1))}
 		for range 20 {
 			o.denied(w, takesJob(1))
@@ -415,7 +409,7 @@ func TestSlotsOfShards(t *testing.T) {
 			if isLost(le) {
 				t.Error("lost")
 			}
-			fine(t, le.Rollback(t.Context()))
+			check.Must(t, le.Rollback(t.Context()))
 		}
 		o.free("given back", 3)
 	})
@@ -427,15 +421,13 @@ func TestNoSlotsByPolicyLocal(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{OnUnavailable: PolicyLocal})
 		w.crash()
-		if _, err := w.Acquire(t.Context(), takesJob(1)); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("with slots: %v", err)
-		}
+		check.Is(t, check.Err(w.Acquire(t.Context(), takesJob(1))), ErrUnavailable, "with slots")
 		for range 3 {
 			lease, err := w.Acquire(t.Context(), takesJob(0))
 			if err != nil || lease.Charged() || lease.Lost() != nil {
 				t.Fatalf("without slots: %v", err)
 			}
-			report(t, lease.Commit(t.Context()))
+			check.NoError(t, lease.Commit(t.Context()))
 		}
 	})
 }
@@ -487,9 +479,7 @@ func TestDoWithSlots(t *testing.T) {
 		w := o.worker(0, Options{})
 		bad := errors.New("bad")
 		for _, want := range []error{nil, bad} {
-			if err := w.Do(t.Context(), takesJob(2), func(context.Context, *Lease) error { return want }); err != want {
-				t.Error(err)
-			}
+			check.Equal(t, w.Do(t.Context(), takesJob(2), func(context.Context, *Lease) error { return want }), want)
 			o.free("done", 2)
 		}
 		func() {
@@ -502,9 +492,7 @@ func TestDoWithSlots(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		if !errors.Is(err, ErrSlotsLost) {
-			t.Errorf("the function ended with %v", err)
-		}
+		check.Is(t, err, ErrSlotsLost, "the function ended with")
 	})
 }
 
@@ -526,9 +514,7 @@ func TestWithin(t *testing.T) {
 		if context.Cause(over) != context.Canceled || going.Err() != nil || alone.Err() != nil || isLost(lease) {
 			t.Errorf("cancelled: %v; others %v and %v, lost %v", context.Cause(over), going.Err(), alone.Err(), isLost(lease))
 		}
-		if going.Value(key{}) != "kept" {
-			t.Error("what the context outside holds is not there")
-		}
+		check.Equal(t, going.Value(key{}), "kept", "what the context outside holds is not there")
 		w.crash()
 		time.Sleep(3 * epoch)
 		late, cancelLate := lease.Within(outside)
@@ -539,9 +525,7 @@ func TestWithin(t *testing.T) {
 		}
 		bye := errors.New("bye")
 		leave(bye)
-		if context.Cause(alone) != bye {
-			t.Errorf("left: %v", context.Cause(alone))
-		}
+		check.Equal(t, context.Cause(alone), bye, "left")
 	})
 }
 
@@ -559,7 +543,7 @@ func TestWaitForSlots(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
 			defer cancel()
 			lease, err := w.Wait(ctx, takesJob(1))
-			fine(t, err)
+			check.Must(t, err)
 			if after := time.Since(began) - 20*time.Second; after < 0 || after > tt.most {
 				t.Errorf("it waited for %s after there was a slot", after)
 			}
@@ -568,9 +552,7 @@ func TestWaitForSlots(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if _, err := w.Wait(ctx, takesJob(1)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("waited in vain: %v", err)
-		}
+		check.Is(t, check.Err(w.Wait(ctx, takesJob(1))), context.DeadlineExceeded, "waited in vain")
 		if _, _, err := w.Reserve(t.Context(), takesJob(1)); !errors.Is(err, ErrQueueFull) {
 			t.Errorf("reserved: %v", err)
 		}
@@ -586,21 +568,17 @@ func TestInvalidInFlight(t *testing.T) {
 			!strings.Contains(err.Error(), "4 in-flight limits") {
 			t.Error(err)
 		}
-		if _, err := w.Acquire(t.Context(), takesJob(3)); !errors.Is(err, ErrTooLarge) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(w.Acquire(t.Context(), takesJob(3))), ErrTooLarge)
 		lease := o.must(w, takesJob(1))
-		wantIs(t, lease.Settle(Costs{"jobs": 2}), ErrInvalid)
+		check.MustBe(t, lease.Settle(Costs{"jobs": 2}), ErrInvalid)
 		before := w.count("write")
 		if err := lease.Charge(t.Context(), Costs{"jobs": 1}); !errors.Is(err, ErrInvalid) || w.count("write") != before {
 			t.Errorf("charged slots: %v, with %d writes", err, w.count("write")-before)
 		}
-		report(t, lease.Charge(t.Context(), Costs{"rpm": 4}))
-		report(t, lease.Rollback(t.Context()))
+		check.NoError(t, lease.Charge(t.Context(), Costs{"rpm": 4}))
+		check.NoError(t, lease.Rollback(t.Context()))
 		o.free("given back", 2)
-		if got := jobs2.String(); got != "jobs: 2 in flight, epochs of 30s" {
-			t.Error(got)
-		}
+		check.Equal(t, jobs2.String(), "jobs: 2 in flight, epochs of 30s")
 	})
 }
 
@@ -617,7 +595,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 			}
 			o.db.Store(e.Item())
 			limits, err := storedLimits("l", []Limit{InFlight("jobs", n, epoch)})
-			fine(t, err)
+			check.Must(t, err)
 			o.db.Store(config.Config{Namespace: o.ns, Entity: entity, Resource: gpt, Limits: limits}.Item())
 		}
 		ask := func(entity string) Request {
@@ -628,9 +606,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 		for _, entity := range []string{"u1", "u2", "u3"} {
 			go func() {
 				lease, err := w.Wait(context.Background(), ask(entity))
-				if err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, err)
 				got <- lease
 			}()
 			time.Sleep(10 * time.Millisecond)
@@ -638,7 +614,7 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 		for i := range 3 {
 			time.Sleep(10*time.Second + time.Duration(i)*707*time.Millisecond)
 			freed := time.Now()
-			fine(t, held.Commit(context.Background()))
+			check.Must(t, held.Commit(context.Background()))
 			if held = <-got; time.Since(freed) > 100*time.Millisecond {
 				t.Errorf("the slot is taken %v after it was given back", time.Since(freed))
 			}
@@ -646,6 +622,6 @@ func TestWaitForASlotOfAParent(t *testing.T) {
 				t.Error("two have the slot")
 			}
 		}
-		report(t, held.Commit(context.Background()))
+		check.NoError(t, held.Commit(context.Background()))
 	})
 }

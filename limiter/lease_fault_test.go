@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -57,7 +58,7 @@ func TestSettlementOfDeletedBucket(t *testing.T) {
 				default:
 					w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) { gone(); return true, nil }))
 				}
-				fine(t, s.settle(t.Context(), lease))
+				check.Must(t, s.settle(t.Context(), lease))
 				if b := w.shards(l, acme, gpt); when != "a limit of it" && len(b) != 0 {
 					t.Fatalf("there is a bucket again: %v", b)
 				}
@@ -90,7 +91,7 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 		return true, nil
 	}
 	w.db.SetHook(hook)
-	fine(t, adjustThenCommit(Costs{"rpm": 3})(t.Context(), lease))
+	check.Must(t, adjustThenCommit(Costs{"rpm": 3})(t.Context(), lease))
 	w.db.SetHook(nil)
 	if refused == 0 || refused >= desk.SettleAttempts {
 		t.Errorf("%d charges were refused before it was taken", refused)
@@ -101,7 +102,7 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	// could not move the expiry.
 	lease = must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	w.db.SetHook(hook)
-	fine(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
+	check.Must(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
 	w.db.SetHook(nil)
 	if b := w.shards(l, acme, gpt)[0]; b.TTL*1000 < b.State.FullAt(w.now.Load()) {
 		t.Errorf("it expires at %d, before it is full at %d", b.TTL*1000, b.State.FullAt(w.now.Load()))
@@ -131,7 +132,7 @@ func TestUnmovedExpiryIsReported(t *testing.T) {
 	l := w.process(Options{Observe: only(EventUpkeep, func(e Event) { told = append(told, e) })})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	w.outrun(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }) // that of the expiry
-	fine(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
+	check.Must(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
 	if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || !errors.Is(told[0].Err, ErrSetup) {
 		t.Errorf("told %+v", told)
 	}
@@ -153,7 +154,7 @@ func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 			return true, nil
 		})
 		begin := time.Now()
-		fine(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
+		check.Must(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
 		took := time.Since(begin).Round(time.Millisecond)
 		if b := w.shards(l, acme, gpt)[0]; told != 0 || slowed != 8 || took != (2+4+8+16+32+64+128)*time.Millisecond ||
 			b.TTL*1000 < b.State.FullAt(w.now.Load()) {
@@ -181,7 +182,7 @@ func TestRollbackWithoutAMeter(t *testing.T) {
 	lease = must(t, l, asks(Costs{"rpm": 2, "tpm": 5}, rpm10, tpm1000))
 	w.edit(l, 0, none)
 	w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_cp": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
-	fine(t, lease.Rollback(t.Context()))
+	check.Must(t, lease.Rollback(t.Context()))
 	w.wantHeld(l, rpm10, 10) // beside a limit that is gone, too
 }
 
@@ -200,9 +201,7 @@ func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
 			}
 			return true, nil
 		})
-		if err := lease.Rollback(t.Context()); !errors.Is(err, ErrUnknown) {
-			t.Errorf("%d shards: got %v, want unknown", shards, err)
-		}
+		check.Is(t, lease.Rollback(t.Context()), ErrUnknown, "%d shards", shards)
 		w.db.SetHook(nil)
 		w.wantHeld(l, limit, left)
 	}
@@ -218,6 +217,6 @@ func TestPanicWhileALevelIsGivenBack(t *testing.T) {
 		}
 		return true, nil
 	})
-	wantIs(t, lease.Rollback(t.Context()), ErrUnknown)
+	check.MustBe(t, lease.Rollback(t.Context()), ErrUnknown)
 	w.wantSpent(l, "given back", map[string]int64{acme: 0, "org": 3})
 }

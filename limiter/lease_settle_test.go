@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -37,8 +38,8 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 100)
 	lease := w.overtaken(l, limit)
-	fine(t, more(lease, Costs{"rpm": 5}))
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, more(lease, Costs{"rpm": 5}))
+	check.Must(t, lease.Commit(t.Context()))
 	w.wantHeld(l, limit, 85)
 }
 
@@ -52,7 +53,7 @@ func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
 		metered, writes := w.used(l, bucket.WCU), int64(0)
 		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
-		fine(t, errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())))
 		w.wantHeld(l, limit, 95)
 		if grown := w.used(l, bucket.WCU) - metered; writes != 2 || grown != 1 {
 			t.Errorf("%s: %d writes, of which the meter counts %d; want 2, and that one held", name, writes, grown)
@@ -78,11 +79,9 @@ func TestSettlingAForgottenBucket(t *testing.T) {
 			image.State.Shard, image.State.Shards = 1, 2
 			lease.after = &image
 		}
-		fine(t, errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(more(lease, Costs{"rpm": 5}), lease.Commit(t.Context())))
 		w.wantHeld(l, rpm10, c.want)
-		if n := w.used(l, "rpm"); n != 7 {
-			t.Errorf("%+v: %d are used, want 7", c, n)
-		}
+		check.Equal(t, w.used(l, "rpm"), 7, "%+v: used", c)
 	}
 }
 
@@ -146,11 +145,9 @@ func TestSettlingManyShards(t *testing.T) {
 		must(t, l, asks(Costs{"rpd": 0}, limit))
 		w.split(l, 8)
 		lease := must(t, l, asks(Costs{"rpd": 80}, limit))
-		if len(lease.items) != 8 {
-			t.Fatalf("taken from %d shards, want 8", len(lease.items))
-		}
+		check.MustEqual(t, len(lease.items), 8, "taken from shards")
 		w.db.SetHook(takes(2 * time.Second))
-		report(t, lease.Rollback(t.Context()))
+		check.NoError(t, lease.Rollback(t.Context()))
 		for _, b := range w.shards(l, acme, gpt) {
 			if sl := b.State.Slots[b.State.Index("rpd")]; sl.Tokens != 10*bucket.Milli {
 				t.Errorf("shard %d holds %s tokens, want its 10", b.State.Shard, bucket.Tokens(sl.Tokens))
@@ -205,10 +202,10 @@ func TestDebtSurvivesACrash(t *testing.T) {
 	for _, taken := range []int64{1, 1000} {
 		w, l := newProcess(t, Options{})
 		lease := must(t, l, asks(Costs{"tpm": taken}, PerMinute("tpm", 1000)))
-		fine(t, more(lease, Costs{"tpm": 100_000}))
+		check.Must(t, more(lease, Costs{"tpm": 100_000}))
 		w.db.SetHook(onCall(isWrite, 1,
 			func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }))
-		fine(t, lease.Commit(t.Context()))
+		check.Must(t, lease.Commit(t.Context()))
 		b := w.shards(l, acme, gpt)[0]
 		if full := b.State.FullAt(w.now.Load()); b.TTL*1000 < full {
 			t.Errorf("%d taken: expires %d s before the debt is earned", taken, full/1000-b.TTL)
@@ -219,7 +216,7 @@ func TestDebtSurvivesACrash(t *testing.T) {
 // settles ends a lease of work that has cost more than it took.
 func settles(t *testing.T, lease *Lease, over int64) {
 	t.Helper()
-	report(t, errors.Join(more(lease, Costs{"tpm": over}), lease.Commit(t.Context())))
+	check.NoError(t, errors.Join(more(lease, Costs{"tpm": over}), lease.Commit(t.Context())))
 }
 
 // What a bucket owes is what work has cost more than it took, to the millitoken, whoever settles
@@ -304,7 +301,7 @@ func TestTheDeepestDebt(t *testing.T) {
 	for _, lease := range leases {
 		settles(t, lease, MaxTokens-1)
 	}
-	fine(t, back.Rollback(t.Context()))
+	check.Must(t, back.Rollback(t.Context()))
 	stored := w.db.Item(w.shards(l, acme, gpt)[0].Key())
 	for attr, want := range map[string]item.Value{
 		"b_tpm_tc": item.Plus(item.N(6*MaxTokens*1000), 6*MaxTokens*1000),
@@ -317,9 +314,7 @@ func TestTheDeepestDebt(t *testing.T) {
 	for _, p := range []*Limiter{l, w.process(Options{})} {
 		_, denied := p.Acquire(t.Context(), asks(Costs{"tpm": 1}, tpm))
 		_, _, full := p.Reserve(t.Context(), asks(Costs{"tpm": 1}, tpm))
-		if !errors.Is(full, ErrQueueFull) {
-			t.Errorf("reserve: %v", full)
-		}
+		check.Is(t, full, ErrQueueFull, "reserve")
 		for _, err := range []error{denied, full} {
 			d, ok := errors.AsType[*LimitError](err)
 			if !ok {

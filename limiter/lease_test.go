@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -36,12 +36,12 @@ func TestLeaseStates(t *testing.T) {
 			t.Run(first+", then "+then, func(t *testing.T) {
 				w, l := newProcess(t, Options{})
 				lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
-				fine(t, more(lease, Costs{"rpm": 3}))
-				fine(t, ops[first](lease))
+				check.Must(t, more(lease, Costs{"rpm": 3}))
+				check.Must(t, ops[first](lease))
 				before := w.db.Snapshot()
 				err := op(lease)
 				if then == "rollback" {
-					fine(t, err)
+					check.Must(t, err)
 				} else if !errors.Is(err, ErrLeaseClosed) || !strings.Contains(err.Error(), then+` "acme/gpt-4"`) {
 					t.Fatalf("got %v, want a closed lease named", err)
 				}
@@ -67,9 +67,7 @@ func TestLeaseShowsWhatItHolds(t *testing.T) {
 		t.Fatalf("status %v, want %v", got, want)
 	}
 	lease.Status()[0].Remaining = 99
-	if lease.Status()[0].Remaining != 8 {
-		t.Fatal("Status returns what the lease keeps")
-	}
+	check.MustEqual(t, lease.Status()[0].Remaining, 8, "Status returns what the lease keeps")
 	if s := must(t, l, asks(Costs{"rpm": 2}, rpm10)).Status(); len(s) != 1 || s[0].Remaining != 6 {
 		t.Errorf("status %v, want the limit in force alone", s)
 	}
@@ -91,7 +89,7 @@ func more(le *Lease, costs Costs) error {
 func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10, tpm1000))
-	fine(t, more(lease, Costs{"rpm": 2}))
+	check.Must(t, more(lease, Costs{"rpm": 2}))
 	before := w.db.Snapshot()
 	for _, c := range []struct {
 		costs Costs
@@ -117,7 +115,7 @@ func TestAdjustRefusesWhatItCannotSettle(t *testing.T) {
 		}
 	}
 	w.sameTable(before)
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, lease.Commit(t.Context()))
 	w.wantHeld(l, rpm10, 7)
 	w.wantHeld(l, tpm1000, 1000)
 }
@@ -126,7 +124,7 @@ func TestCommitOfNothingIsFree(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	for _, costs := range []Costs{nil, {"rpm": 1}} {
 		lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
-		fine(t, lease.Settle(costs))
+		check.Must(t, lease.Settle(costs))
 		w.db.ResetStats()
 		if err := lease.Commit(t.Context()); err != nil || w.db.Stats().Calls() != 0 {
 			t.Fatalf("commit of %v: %v, %+v", costs, err, w.db.Stats())
@@ -144,7 +142,7 @@ func TestDebtInALimitThatIsNotNamedDenies(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm10, tpm1000)
 	lease := must(t, l, req)
-	fine(t, adjustThenCommit(Costs{"tpm": 1500})(t.Context(), lease))
+	check.Must(t, adjustThenCommit(Costs{"tpm": 1500})(t.Context(), lease))
 	for _, p := range []*Limiter{l, w.process(Options{}), w.process(Options{DenyFor: -1})} {
 		if d := deniedBy(t, p, req); d.Limit != "tpm" || d.Wanted != 0 || d.Remaining != -500 ||
 			d.RetryAfter != 30*time.Second {
@@ -257,9 +255,7 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 		lose()
 		return more(le, Costs{"rpm": 1})
 	})
-	if !errors.Is(err, ErrUnknown) {
-		t.Fatalf("got %v, want that of the commit", err)
-	}
+	check.MustBe(t, err, ErrUnknown, "want that of the commit")
 	writes := 0
 	err = l.Do(t.Context(), asks(Costs{"rpm": 1}, rpm10), func(_ context.Context, le *Lease) error {
 		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) {
@@ -281,7 +277,7 @@ func TestLeaseConcurrently(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				report(t, lease.Settle(Costs{"tpm": 300}))
+				check.NoError(t, lease.Settle(Costs{"tpm": 300}))
 				lease.Status()
 				lease.Charged()
 			}
@@ -305,9 +301,7 @@ func TestLeaseConcurrently(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := w.db.Stats().Calls(); n != 1 {
-		t.Fatalf("settled by %d calls", n)
-	}
+	check.MustEqual(t, w.db.Stats().Calls(), 1, "settled by calls")
 	w.wantHeld(l, tpm1000, 700)
 }
 
@@ -341,9 +335,7 @@ func TestDuesAddUp(t *testing.T) {
 			if said, ok := le.actual[l.Name]; ok {
 				want = said * bucket.Milli
 			}
-			if settled != want {
-				t.Fatalf("run %d: %s costs %d, want %d", n, l.Name, settled, want)
-			}
+			check.MustEqual(t, settled, want, "run %d: %s costs", n, l.Name)
 		}
 	}
 }
@@ -366,9 +358,7 @@ func TestOverdrawnAreSoftLimitsInDebt(t *testing.T) {
 		for _, s := range must(t, l, stored(c.costs)).Overdrawn() {
 			got = append(got, fmt.Sprint(s.Entity, " ", s.Limit, " ", s.Remaining))
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("request %d: overdrawn %q, want %q", i, got, c.want)
-		}
+		check.Slices(t, got, c.want, "request %d: overdrawn", i)
 	}
 	w = newWorld(t)
 	l = w.process(Options{})
@@ -396,6 +386,6 @@ func TestSettlingACascadeIsAllOrNothing(t *testing.T) {
 		}
 	}
 	before := w.db.Snapshot()
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, lease.Commit(t.Context()))
 	w.sameTable(before)
 }

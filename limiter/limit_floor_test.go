@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -43,9 +44,7 @@ func TestAClassLeavesItsFloor(t *testing.T) {
 					for _, who := range []*Limiter{l, other} {
 						taken += int64(drain(t, who, req.of(c.class)))
 					}
-					if taken != c.until {
-						t.Fatalf("class %q: %d are taken, want %d", c.class, taken, c.until)
-					}
+					check.MustEqual(t, taken, c.until, "class %q: taken", c.class)
 				}
 			})
 		}
@@ -105,9 +104,7 @@ func TestWaitLeavesAFloor(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := l.Wait(ctx, asks(Costs{"rps": 5}, limit).of("batch")); !errors.Is(err, ErrLimited) {
-			t.Errorf("too late: %v", err)
-		}
+		check.Is(t, check.Err(l.Wait(ctx, asks(Costs{"rps": 5}, limit).of("batch"))), ErrLimited, "too late")
 	})
 }
 

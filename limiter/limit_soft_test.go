@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -31,9 +32,7 @@ func TestASoftLimitCountsAndDeniesNothing(t *testing.T) {
 			}
 		}
 		deniedBy(t, l, stored(Costs{"rpm": 1, "tpm": 15}))
-		if got := w.used(l, "tpm"); got != 1500 {
-			t.Errorf("%d tokens counted, want 1500", got)
-		}
+		check.Equal(t, w.used(l, "tpm"), 1500, "tokens counted")
 		if e := events[0]; len(e.Overdrawn) != 1 || e.Overdrawn[0].Limit != "tpm" || e.Err != nil {
 			t.Errorf("event %+v", e)
 		}
@@ -54,7 +53,7 @@ func TestASoftLimitAsksNobodyToWait(t *testing.T) {
 	}
 	w.advance(denied.RetryAfter)
 	lease := must(t, l, req) // the advice holds, whatever the soft limit owes
-	fine(t, lease.Rollback(t.Context()))
+	check.Must(t, lease.Rollback(t.Context()))
 }
 
 // A request that waits does not wait for a soft limit.
@@ -162,9 +161,7 @@ func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 						limited := (*LimitError)(nil)
 						switch {
 						case errors.As(err, &limited):
-							if limited.Limit != "rps" {
-								t.Errorf("denied by %s", limited.Limit)
-							}
+							check.Equal(t, limited.Limit, "rps", "denied by")
 						case err != nil:
 							t.Error(err)
 						default:
@@ -184,12 +181,8 @@ func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 				}
 				w.advance(time.Duration(r.IntN(3000)) * time.Millisecond)
 			}
-			if got := w.used(l, "tps"); got != soft {
-				t.Errorf("%d counted of the soft limit, want %d", got, soft)
-			}
-			if got := w.used(l, "rps"); got != granted {
-				t.Errorf("%d counted of the hard limit, want %d", got, granted)
-			}
+			check.Equal(t, w.used(l, "tps"), soft, "counted of the soft limit")
+			check.Equal(t, w.used(l, "rps"), granted, "counted of the hard limit")
 			if most := 400 + 40*(w.now.Load()-begin)/1000; granted < most/2 {
 				t.Errorf("%d granted of %d: refill is lost", granted, most)
 			}
@@ -256,8 +249,6 @@ func softAndAhead(t *testing.T, seed uint64) {
 		for _, b := range w.shards(l, acme, gpt) {
 			spent += b.State.Slots[b.State.Index(limit)].Spent() / 1000
 		}
-		if spent != want {
-			t.Errorf("seed %d: %d of %s counted, want %d", seed, spent, limit, want)
-		}
+		check.Equal(t, spent, want, "seed %d: of %s counted", seed, limit)
 	}
 }

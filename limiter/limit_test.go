@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestLimitConstructors(t *testing.T) {
@@ -56,9 +57,7 @@ func TestFloorsAreInOrder(t *testing.T) {
 func TestPolicyNames(t *testing.T) {
 	for p, want := range map[Policy]string{PolicyDefault: "default", PolicyBlock: "block", PolicyAllow: "allow",
 		PolicyLocal: "local", 7: "Policy(7)"} {
-		if p.String() != want {
-			t.Errorf("%q, want %q", p.String(), want)
-		}
+		check.Equal(t, p.String(), want)
 	}
 }
 
@@ -250,9 +249,7 @@ func TestEventsSayNeverInWords(t *testing.T) {
 		{RetryAfter: blockedPeriod, Statuses: []Status{{RetryAfter: -1}}}: "never=true",
 	} {
 		got := (Event{Kind: EventAcquire, Err: denied}).LogValue().Group()
-		if last := got[len(got)-1].String(); last != want {
-			t.Errorf("%v: ends with %s, want %s", denied, last, want)
-		}
+		check.Equal(t, got[len(got)-1].String(), want, "%v: ends with", denied)
 	}
 }
 
@@ -268,9 +265,7 @@ func TestALimitChangesByItsSchedule(t *testing.T) {
 		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 1}}
 		take := func(who *Limiter, want int, when string) {
 			t.Helper()
-			if n := drain(t, who, req); n != want {
-				t.Fatalf("%s, ahead %s: %d granted, want %d", when, ahead, n, want)
-			}
+			check.MustEqual(t, drain(t, who, req), want, "%s, ahead %s: granted", when, ahead)
 		}
 		take(l, 10, "before the window")
 		denied := deniedBy(t, other, Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 30}})
@@ -293,11 +288,9 @@ func TestALimitChangesByItsSchedule(t *testing.T) {
 		take(l, 10, "as the window ends") // of 38
 		w.advance(12 * time.Minute)
 		take(other, 2, "behind the window")
-		fine(t, lease.Rollback(t.Context()))
+		check.Must(t, lease.Rollback(t.Context()))
 		req.Costs = Costs{"rph": 61}
-		if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("more than it ever holds: %v", err)
-		}
+		check.Is(t, check.Err(l.Acquire(t.Context(), req)), ErrTooLarge, "more than it ever holds")
 	}
 }
 
@@ -310,9 +303,7 @@ func TestWaitingForAWindow(t *testing.T) {
 		req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rph": 1}}
 		must(t, l, req)
 		for n := range 3 {
-			if _, err := l.Wait(t.Context(), req); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(l.Wait(t.Context(), req)))
 			if late := time.Since(opens); late < 0 || late > time.Duration(n+5)*time.Second {
 				t.Errorf("request %d was granted %s after the window began", n, late)
 			}
@@ -333,9 +324,7 @@ func TestASmallWindowGrantsNoMore(t *testing.T) {
 	w.configure(l, "", gpt, limit)
 	low := ask("first", 60)
 	low.Class = "low"
-	if _, err := l.Acquire(t.Context(), low); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("60 of the 50 above the floor: %v", err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), low)), ErrTooLarge, "60 of the 50 above the floor")
 	other := ask("new", 1, PerMinute("rpm", 60))
 	other.Costs = Costs{"rpm": 1}
 	must(t, l, other)
@@ -353,11 +342,7 @@ func TestASmallWindowGrantsNoMore(t *testing.T) {
 		if lease, err := c.by.Acquire(t.Context(), c.req); !errors.Is(err, ErrLimited) {
 			t.Errorf("%s: %v, %v, want a denial: 10 are in force", name, lease, err)
 		}
-		if n := drain(t, l, ask(c.req.Entity, 1, limit)); n != 10 {
-			t.Errorf("%s: then %d granted, want 10", name, n)
-		}
+		check.Equal(t, drain(t, l, ask(c.req.Entity, 1, limit)), 10, "%s: then granted", name)
 	}
-	if _, err := l.Acquire(t.Context(), low); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("60 of the 50 above the floor, in the window: %v", err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), low)), ErrTooLarge, "60 of the 50 above the floor, in the window")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -27,7 +28,7 @@ func (a askew) process(w *world, opts Options) *Limiter {
 	opts.Register, opts.Timeout = true, ages
 	a.watched = new(func(store.ClockChange))
 	l, err := open(context.Background(), a, &opts)
-	fine(w.t, err)
+	check.Must(w.t, err)
 	return l
 }
 
@@ -107,13 +108,11 @@ func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	var got []ClockInfo
 	l, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{
 		Register: true, Timeout: ages, Observe: func(_ context.Context, e Event) {
-			if e.Kind != EventClock {
-				t.Errorf("told of %s", e.Kind)
-			}
+			check.Equal(t, e.Kind, EventClock, "told of")
 			got = append(got, e.Clock)
 		},
 	})
-	fine(t, err)
+	check.Must(t, err)
 	if d := time.Until(time.UnixMilli(l.now())); d < -61*time.Minute || d > -59*time.Minute {
 		t.Errorf("now is %v from the system's, want an hour before", d)
 	}
@@ -121,9 +120,8 @@ func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Reported: 3, Set: true}) {
 		t.Errorf("told %+v", got)
 	}
-	if _, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true, Timeout: ages}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true,
+		Timeout: ages})))
 	(*watched)(store.ClockChange{}) // nobody observes
 }
 
@@ -143,7 +141,7 @@ func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.advance(-30 * time.Second)
-		fine(t, taken.Rollback(t.Context()))
+		check.Must(t, taken.Rollback(t.Context()))
 		waited := 0
 		for ; drain(t, l, req) == 0 && waited < 60; waited++ {
 			w.advance(time.Second)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -60,14 +61,10 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 			t.Fatalf("it holds %d of the rate and %d of the quota", rate, quota)
 		}
 		w.db.ResetStats()
-		fine(t, l.Close(t.Context()))
-		if n := w.db.Stats().WriteUnits; n != 1 {
-			t.Errorf("%v write units, want 1", n)
-		}
+		check.Must(t, l.Close(t.Context()))
+		check.Equal(t, w.db.Stats().WriteUnits, 1, "write units")
 		after := w.slot(l, "rps")
-		if used := (after.Used - after.Ended) / 1000; used != granted {
-			t.Errorf("%d of the rate are used, want %d", used, granted)
-		}
+		check.Equal(t, (after.Used-after.Ended)/1000, granted, "the rate are used")
 		w.letsGo(l, "rps", granted)
 		if sl := w.slot(l, "rpd"); sl.Tokens/1000 != 100_000-granted || sl.Used/1000 != granted {
 			t.Errorf("%d of 100,000 were granted of the quota: %+v", granted, sl)
@@ -79,9 +76,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 		w.db.ResetStats()
 		time.Sleep(time.Hour) // no timer is left that writes
 		w.pass(time.Hour)
-		if n := w.db.Stats().Calls(); n != 0 {
-			t.Errorf("%d calls after Close", n)
-		}
+		check.Equal(t, w.db.Stats().Calls(), 0, "calls after Close")
 	})
 }
 
@@ -90,10 +85,10 @@ func TestClosed(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow, Ahead: time.Second})
 	req := asks(Costs{"rpm": 1}, rpm10)
 	open, ended := must(t, l, req), must(t, l, req)
-	fine(t, ended.Rollback(t.Context()))
-	fine(t, open.Settle(Costs{"rpm": 3}))
+	check.Must(t, ended.Rollback(t.Context()))
+	check.Must(t, open.Settle(Costs{"rpm": 3}))
 	for range 2 {
-		fine(t, l.Close(t.Context()))
+		check.Must(t, l.Close(t.Context()))
 	}
 	before := w.db.Snapshot()
 	w.db.ResetStats()
@@ -111,12 +106,8 @@ func TestClosed(t *testing.T) {
 			t.Errorf("%s: %v, want ErrClosed and ErrUnavailable", name, err)
 		}
 	}
-	if err := ended.Rollback(t.Context()); err != nil {
-		t.Errorf("a lease that has ended: %v", err)
-	}
-	if n := w.db.Stats().Calls(); n != 0 {
-		t.Errorf("%d calls", n)
-	}
+	check.NoError(t, ended.Rollback(t.Context()), "a lease that has ended")
+	check.Equal(t, w.db.Stats().Calls(), 0, "calls")
 	w.sameTable(before)
 }
 
@@ -135,8 +126,8 @@ func TestCloseEndsLines(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		report(t, l.Close(ctx))
-		wantIs(t, <-got, ErrClosed)
+		check.NoError(t, l.Close(ctx))
+		check.MustBe(t, <-got, ErrClosed)
 	})
 }
 
@@ -153,15 +144,13 @@ func TestCloseEndsWaits(t *testing.T) {
 			}()
 			time.Sleep(time.Second)
 		}
-		fine(t, l.Close(t.Context()))
+		check.Must(t, l.Close(t.Context()))
 		for range 3 {
 			if err := <-errs; !errors.Is(err, ErrClosed) || errors.Is(err, ErrCanceled) {
 				t.Errorf("%v, want ErrClosed", err)
 			}
 		}
-		if used := w.used(other, "rpm"); used != 10 {
-			t.Errorf("%d are used, want 10", used)
-		}
+		check.Equal(t, w.used(other, "rpm"), 10, "used")
 	})
 }
 
@@ -223,9 +212,7 @@ func TestCloseUnderFaults(t *testing.T) {
 			synctest.Wait()
 			w.db.SetHook(onCall(isWrite, 0, c.hook))
 			err := l.Close(t.Context())
-			if !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
+			check.Is(t, err, c.want)
 			if _, ok := errors.AsType[*SettleError](err); ok != (c.want != nil) {
 				t.Errorf("%v: is it a *SettleError: %v", err, ok)
 			}
@@ -258,11 +245,9 @@ func TestCloseInAnotherGeneration(t *testing.T) {
 		if holds == 0 {
 			t.Fatal("the other one holds nothing")
 		}
-		fine(t, l.Close(t.Context()))
-		if held := w.slot(l, "rps").Held; held != holds {
-			t.Errorf("the item says that %d may be held, want %d: the other one holds it", held, holds)
-		}
-		fine(t, other.Close(t.Context()))
+		check.Must(t, l.Close(t.Context()))
+		check.Equal(t, w.slot(l, "rps").Held, holds, "the item says that may be held: the other one holds it")
+		check.Must(t, other.Close(t.Context()))
 		if sl := w.slot(l, "rpd"); sl.Used/1000 != granted || sl.Tokens/1000 != 100_000-granted {
 			t.Errorf("%d of 100,000 were granted of the quota: %+v", granted, sl)
 		}
@@ -303,7 +288,7 @@ func TestCloseMintsNothing(t *testing.T) {
 				t.Fatal("nothing is held")
 			}
 			_, _ = b.Acquire(t.Context(), asks(Costs{"rps": 1}, c.is))
-			fine(t, a.Close(t.Context()))
+			check.Must(t, a.Close(t.Context()))
 			w.pass(time.Hour)
 			if got := atOnce(b, c.is); got > c.is.Capacity {
 				t.Errorf("%s: %d are granted at one instant of a capacity of %d", name, got, c.is.Capacity)
@@ -335,16 +320,12 @@ func TestCloseThatIsCutShort(t *testing.T) {
 		w.hung(l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		wantIs(t, l.Close(ctx), context.DeadlineExceeded)
-		if _, err := l.Acquire(t.Context(), one); !errors.Is(err, ErrClosed) {
-			t.Errorf("from what is held: %v, want ErrClosed", err)
-		}
+		check.MustBe(t, l.Close(ctx), context.DeadlineExceeded)
+		check.Is(t, check.Err(l.Acquire(t.Context(), one)), ErrClosed, "from what is held")
 		for range 600 {
 			w.pass(time.Second)
 		}
-		if _, err := w.process(Options{}).Acquire(t.Context(), job); err != nil {
-			t.Errorf("the slot, ten epochs later: %v", err)
-		}
+		check.NoError(t, check.Err(w.process(Options{}).Acquire(t.Context(), job)), "the slot, ten epochs later")
 	})
 }
 
@@ -360,7 +341,7 @@ func TestCloseWithAnObserverThatPanics(t *testing.T) {
 		}})
 		synctest.Wait()
 		closing = true
-		wantIs(t, l.Close(t.Context()), ErrUnknown)
+		check.MustBe(t, l.Close(t.Context()), ErrUnknown)
 	})
 }
 
@@ -378,10 +359,8 @@ func TestCloseGivesNothingBackToAResetQuota(t *testing.T) {
 			}
 		}
 		w.db.ResetStats()
-		fine(t, l.Close(t.Context()))
-		if n := w.db.Stats().WriteUnits; n != 2 {
-			t.Errorf("%v writes, want one that is refused and one", n)
-		}
+		check.Must(t, l.Close(t.Context()))
+		check.Equal(t, w.db.Stats().WriteUnits, 2, "writes, want one that is refused and one")
 		for _, limit := range []string{"rps", "rpd"} {
 			sl := w.slot(l, limit)
 			if used := (sl.Used - sl.Ended) / 1000; used != granted {
@@ -425,7 +404,7 @@ func TestCallsAroundClose(t *testing.T) {
 				})
 			}
 			all.Go(func() {
-				report(t, l.Close(context.Background()))
+				check.NoError(t, l.Close(context.Background()))
 			})
 			all.Wait()
 			if sl := w.slot(l, "rpd"); int((sl.Used-sl.Ended)/1000) != granted {

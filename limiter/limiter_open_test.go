@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -45,7 +46,7 @@ func (w *world) registered(namespace string) (forward, reverse []string) {
 			continue
 		}
 		ns, err := config.DecodeNamespace(it)
-		fine(w.t, err)
+		check.Must(w.t, err)
 		if ns.Name != namespace {
 			continue
 		}
@@ -100,9 +101,7 @@ func TestOpenUnderFaults(t *testing.T) {
 						t.Fatalf("took %s", took)
 					}
 					w.db.SetHook(nil)
-					if m.ok != (err == nil) {
-						t.Fatalf("open: %v, want success: %v", err, m.ok)
-					}
+					check.MustEqual(t, m.ok, err == nil, "open: %v, want success", err)
 					if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknown) {
 						t.Fatalf("open: %v, want unavailable or unknown", err)
 					}
@@ -151,7 +150,7 @@ func TestOpenOfAnOpenedNamespaceIsOneReadAndOneDryWrite(t *testing.T) {
 	before := w.db.Snapshot()
 	w.db.ResetStats()
 	second, err := openWith(t.Context(), w, Options{})
-	fine(t, err)
+	check.Must(t, err)
 	if st := w.db.Stats(); st.Reads != 1 || st.Updates != 1 || st.Calls() != 2 {
 		t.Fatalf("reopening took %+v", st)
 	}
@@ -190,7 +189,7 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 	w.db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0", UpdatedAt: "2026-01-01T00:00:00Z"}.Item())
 	before := w.db.Snapshot()
 	_, err := openWith(t.Context(), w, Options{Namespace: "prod", Register: true})
-	wantIs(t, err, ErrVersion)
+	check.MustBe(t, err, ErrVersion)
 	w.sameTable(before)
 }
 
@@ -220,14 +219,12 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 			})
 			w.process(Options{})
 			got, err := config.DecodeVersion(w.db.Item(layout.VersionKey()))
-			fine(t, err)
+			check.Must(t, err)
 			want := was
 			if c.applied {
 				want.Lambda, want.UpdatedBy, want.UpdatedAt = "", "", got.UpdatedAt
 			}
-			if got != want {
-				t.Errorf("the record is %+v, want %+v", got, want)
-			}
+			check.Equal(t, got, want, "the record")
 		})
 	}
 }
@@ -281,11 +278,9 @@ func TestOpenATableInMemory(t *testing.T) {
 		*memdynamo.DB
 	}{unusedClient{}, w.db}
 	l, err := Open(t.Context(), twin, "limits", &Options{Register: true, Timeout: ages})
-	fine(t, err)
+	check.Must(t, err)
 	must(t, l, asks(Costs{"rpm": 1}, rpm10))
-	if got := where(unusedClient{}, "limits"); got != `table "limits"` {
-		t.Errorf("a client without a region is at %s", got)
-	}
+	check.Equal(t, where(unusedClient{}, "limits"), `table "limits"`, "a client without a region is at")
 }
 
 // A table that does not answer is asked six times, with pauses that double, and one that hangs for as long as
@@ -330,9 +325,7 @@ func TestOpenWhenTheDryWriteFails(t *testing.T) {
 		if !errors.Is(err, want) || (l != nil) != (want == nil) || err != nil && !strings.Contains(err.Error(), "open: ") {
 			t.Errorf("%v: %v, want %v", kind, err, want)
 		}
-		if key != layout.BucketKey(first.namespace, "-", "-", 0) {
-			t.Errorf("%v: it was sent to %v", kind, key)
-		}
+		check.Equal(t, key, layout.BucketKey(first.namespace, "-", "-", 0), "%v: it was sent to", kind)
 	}
 }
 
@@ -362,9 +355,7 @@ func TestWhereATableIs(t *testing.T) {
 		`table "x"`: {}, `table "x" in eu-west-1`: {Region: "eu-west-1"}, `table "x" at ` + at: {BaseEndpoint: &at},
 		`table "x" in eu-west-1 at ` + at: {Region: "eu-west-1", BaseEndpoint: &at},
 	} {
-		if got := where(dynamodb.New(o), "x"); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		check.Equal(t, where(dynamodb.New(o), "x"), want)
 	}
 }
 
@@ -372,7 +363,7 @@ func TestWhereATableIs(t *testing.T) {
 // trying again until the time is up would tell no more, and hide why.
 func TestNobodyListens(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	fine(t, err)
+	check.Must(t, err)
 	endpoint := "http://" + ln.Addr().String()
 	ln.Close()
 	var dials atomic.Int64
@@ -386,7 +377,7 @@ func TestNobodyListens(t *testing.T) {
 		}}},
 	})
 	opts, err := (&Options{Timeout: ages}).withDefaults()
-	fine(t, err)
+	check.Must(t, err)
 	s := store.NewDynamo(client, "table")
 	l := newLimiter(s, "ns", opts)
 	for name, call := range map[string]func() error{

@@ -2,12 +2,12 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
@@ -49,7 +49,7 @@ func (w *world) process(opts Options) *Limiter {
 	}
 	opts.Now = func() time.Time { return time.UnixMilli(w.now.Load()) }
 	l, err := open(context.Background(), w.db, &opts)
-	fine(w.t, err)
+	check.Must(w.t, err)
 	if calm {
 		l.configs.patience = ages
 	}
@@ -94,7 +94,7 @@ func (w *world) started(opts Options) *Limiter {
 	w.t.Helper()
 	opts.Register = true
 	l, err := open(w.t.Context(), w.db, &opts)
-	fine(w.t, err)
+	check.Must(w.t, err)
 	return l
 }
 
@@ -106,36 +106,10 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter
 	})
 }
 
-// fine ends the test if there is an error.
-func fine(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// report notes an error, and the test goes on.
-func report(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// wantIs checks of which kind an error is.
-func wantIs(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("got %v, want %v", err, want)
-	}
-}
-
 // wantGranted checks how many requests are granted at one instant.
 func wantGranted(t testing.TB, l *Limiter, req Request, want int) {
 	t.Helper()
-	if n := drain(t, l, req); n != want {
-		t.Fatalf("%d granted, want %d", n, want)
-	}
+	check.MustEqual(t, drain(t, l, req), want, "granted")
 }
 
 func rpm(n int64) []Limit { return []Limit{PerMinute("rpm", n)} }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -61,9 +62,7 @@ func TestLocalGrantsAShare(t *testing.T) {
 		if lease := must(t, l, req); !lease.Charged() {
 			t.Error("the table answers, and nothing was charged")
 		}
-		if got := w.used(l, "rpm"); got != 2 {
-			t.Errorf("%d counted, want the 2 that the table has granted", got)
-		}
+		check.Equal(t, w.used(l, "rpm"), 2, "counted, want the 2 that the table has granted")
 	})
 }
 
@@ -78,20 +77,18 @@ func testLocalLeaseSettles(t *testing.T) {
 	remaining := func(want int64) {
 		t.Helper()
 		lease := must(t, l, req(0))
-		if got := lease.Status()[0].Remaining; got != want {
-			t.Fatalf("%d remain, want %d", got, want)
-		}
+		check.MustEqual(t, lease.Status()[0].Remaining, want, "remain")
 	}
 	lease := must(t, l, req(400))
 	remaining(200)
 	lease.Settle(Costs{"tpm": 150})
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, lease.Commit(t.Context()))
 	remaining(450)
 	must(t, l, req(400)).Rollback(t.Context())
 	remaining(450)
 	lease = must(t, l, req(100))
-	fine(t, lease.Charge(t.Context(), Costs{"tpm": 300}))
-	wantIs(t, lease.Charge(t.Context(), Costs{"tpm": 300}), ErrLimited)
+	check.Must(t, lease.Charge(t.Context(), Costs{"tpm": 300}))
+	check.MustBe(t, lease.Charge(t.Context(), Costs{"tpm": 300}), ErrLimited)
 	remaining(50)
 	w.advance(time.Minute) // full again
 	lease.Settle(Costs{"tpm": 1400})
@@ -106,7 +103,7 @@ func testLocalLeaseSettles(t *testing.T) {
 		t.Fatalf("%v, %d counted", err, w.used(l, "tpm"))
 	}
 	w.down()
-	fine(t, lease.Charge(t.Context(), Costs{"tpm": 0}))
+	check.Must(t, lease.Charge(t.Context(), Costs{"tpm": 0}))
 	w.db.SetHook(nil)
 	if err := lease.Rollback(t.Context()); err != nil || w.used(l, "tpm") != 0 {
 		t.Errorf("charged to both: %v, %d counted after a rollback", err, w.used(l, "tpm"))
@@ -158,9 +155,8 @@ func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, lease, err)
 		}
 	}
-	if _, err := l.Acquire(t.Context(), asks(Costs{"rpm": 1}, PerMinute("rpm", 1))); err != nil {
-		t.Errorf("a share is one token at least: %v", err)
-	}
+	check.NoError(t, check.Err(l.Acquire(t.Context(), asks(Costs{"rpm": 1}, PerMinute("rpm", 1)))),
+		"a share is one token at least")
 	beside := asks(Costs{"tps": 1}, PerMinute("tps", 40), InFlight("jobs", 5, time.Minute))
 	if lease, err := l.Acquire(t.Context(), beside); err != nil || len(lease.Status()) != 1 {
 		t.Errorf("a limit in flight of which nothing is asked: %v, %v", lease, err)
@@ -196,9 +192,7 @@ func TestLocalLimitsChange(t *testing.T) {
 		for _, s := range must(t, l, asks(Costs{"rpm": 1}, step.limits...)).Status() {
 			got = append(got, fmt.Sprintf("%s %d/%d", s.Limit, s.Remaining, s.Capacity))
 		}
-		if fmt.Sprint(got) != step.want {
-			t.Errorf("%v: %v, want %s", step.limits, got, step.want)
-		}
+		check.Equal(t, fmt.Sprint(got), step.want, "%v: %v", step.limits, got)
 	}
 }
 
@@ -217,9 +211,7 @@ func TestLocalLimitsThatChangeBackAndForthMintNothing(t *testing.T) {
 			}
 			_, _ = l.Acquire(t.Context(), large)
 		}
-		if granted != 10 {
-			t.Errorf("with %v: %d granted of a share of 10", other, granted)
-		}
+		check.Equal(t, granted, 10, "with %v: granted of a share of 10", other)
 	}
 }
 
@@ -253,15 +245,13 @@ func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
 				}
 				served += n / 20
 			}
-			if served != min(c.tenants, max(c.most, maxLevels)) {
-				t.Errorf("%d tenants, room for %d: %d of them were served", c.tenants, c.most, served)
-			}
+			check.Equal(t, served, min(c.tenants, max(c.most, maxLevels)),
+				"%d tenants, room for %d: of them were served", c.tenants, c.most)
 			w.advance(time.Minute) // all are full again, and may be forgotten
 			before := granted[c.tenants-1]
 			ask(c.tenants - 1)
-			if granted[c.tenants-1] != before+1 {
-				t.Errorf("%d tenants, room for %d: the last is not served a minute later", c.tenants, c.most)
-			}
+			check.Equal(t, granted[c.tenants-1], before+1,
+				"%d tenants, room for %d: the last is not served a minute later", c.tenants, c.most)
 		})
 	}
 }
@@ -296,9 +286,8 @@ func TestLocalQuotasAreWholeAgain(t *testing.T) {
 		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 			w.down()
 			for i := range 3 {
-				if n := drain(t, l, asks(Costs{"q": 1}, quota)); n != 5 {
-					t.Errorf("%s, period %d: %d granted, want a share of 5", name, i, n)
-				}
+				check.Equal(t, drain(t, l, asks(Costs{"q": 1}, quota)), 5,
+					"%s, period %d: granted, want a share of 5", name, i)
 				if denied := deniedBy(t, l, asks(Costs{"q": 1}, quota)); denied.RetryAfter > 25*time.Hour {
 					t.Errorf("%s, period %d: %v, want a denial until the next one", name, i, denied)
 				}
@@ -350,9 +339,7 @@ func TestWhichLocalBucketsAreForgotten(t *testing.T) {
 	} {
 		all := desk.NewLocals(100, newDesks(maxLevels))
 		for _, id := range []string{"a", "b", "c", "d"} {
-			if _, err := all.Take(names(id), now); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(all.Take(names(id), now)))
 			if strings.Contains(c.full, id) {
 				all.Adjust(decide.Name{Entity: id, Resource: gpt}, table.Negative(names(id)[0].Costs), now)
 			}
@@ -380,14 +367,10 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 	}
 	all := desk.NewLocals(100, newDesks(maxLevels))
 	for _, id := range []string{"a", "b", "c", "d"} {
-		if _, err := all.Take([]decide.Want{want(id, 2000)}, now); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(all.Take([]decide.Want{want(id, 2000)}, now)))
 	}
 	e := want("e", 0)
-	if _, err := all.Take([]decide.Want{e}, now); err != nil {
-		t.Errorf("a request for nothing: %v", err)
-	}
+	check.NoError(t, check.Err(all.Take([]decide.Want{e}, now)), "a request for nothing")
 	all.Adjust(e.Name, want("e", -1000).Costs, now)
 	if _, there := all.State(e.Name); there || all.Len() != 4 {
 		t.Errorf("%d buckets are kept for nothing", all.Len())
@@ -410,9 +393,7 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 			{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, spent)},
 			{Name: n, Costs: table.Costs([]bucket.Limit{quota}, 0)},
 		} {
-			if _, err := all.Take([]decide.Want{w}, now); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(all.Take([]decide.Want{w}, now)))
 		}
 		state, _ := all.State(n)
 		if sl := state.Slots[0]; sl.End != want || sl.Tokens != 10_000-spent {
@@ -451,9 +432,7 @@ func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
 		}
 		down := &store.Failure{Kind: store.Unavailable}
 		_, err := l.undecided(t.Context(), req, []portion{{Request: req}}, acmeGPT, down)
-		if !errors.Is(err, ErrDisabled) {
-			t.Errorf("the table is down %v: granted by this process, %v", down, err)
-		}
+		check.Is(t, err, ErrDisabled, "the table is down %v: granted by this process", down)
 	}
 }
 
@@ -473,9 +452,7 @@ func TestSharesOfLimits(t *testing.T) {
 	} {
 		want := c.limit.stored()
 		want.Capacity, want.Amount = c.capacity, c.amount
-		if got := desk.Share(c.limit.stored(), int64(c.percent)); got != want {
-			t.Errorf("%d percent of %s: %+v, want %+v", c.percent, c.limit, got, want)
-		}
+		check.Equal(t, desk.Share(c.limit.stored(), int64(c.percent)), want, "%d percent of %s", c.percent, c.limit)
 	}
 	for amount, want := range map[int64]int64{1: 1, 50: 25, 150: 75, 199: 99} { // in millitokens
 		if got := desk.Share(bucket.Limit{Capacity: 1000, Amount: amount, Period: 1000}, 50); got.Amount != want {
@@ -503,7 +480,7 @@ func TestALocalShareRefillsExactly(t *testing.T) {
 		t.Errorf("%d granted in ten minutes, want 76", granted)
 	}
 	last := now - 13
-	fine(t, errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)))
+	check.Must(t, errors.Join(take(seven, 0, last), take(lim("rpm", 7, 7, time.Second), 0, last)))
 	state, _ := all.State(n)
 	if rest := 7 * 1000 * (last - 1_000_000) % 60_000 / 60; state.Slots[0].Rest != rest || rest == 0 {
 		t.Errorf("a rest of %d of a second, want %d", state.Slots[0].Rest, rest)
@@ -521,9 +498,7 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 	for full := range size {
 		all := desk.NewLocals(100, newDesks(size))
 		for i := range size {
-			if _, err := all.Take([]decide.Want{want(i)}, now); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(all.Take([]decide.Want{want(i)}, now)))
 		}
 		b, _ := all.State(want(full).Name)
 		b.Slots[0].Tokens = b.Slots[0].Capacity
@@ -534,9 +509,7 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 			}
 			denied++
 		}
-		if denied != full/8 {
-			t.Errorf("number %d is full: denied %d times before it is found, want %d", full, denied, full/8)
-		}
+		check.Equal(t, denied, full/8, "number %d is full: denied times before it is found", full)
 	}
 }
 
@@ -579,7 +552,7 @@ func TestLocalLeasesOfAForgottenBucket(t *testing.T) {
 		if _, there := l.locals.State(lease.name); there {
 			t.Fatal("it is still there")
 		}
-		fine(t, errors.Join(lease.Settle(Costs{"rpm": cost}), lease.Commit(t.Context())))
+		check.Must(t, errors.Join(lease.Settle(Costs{"rpm": cost}), lease.Commit(t.Context())))
 		if _, there := l.locals.State(lease.name); there != owes || !owes && l.locals.Len() != maxLevels {
 			t.Errorf("cost %d: it is there: %v, of %d", cost, there, l.locals.Len())
 		}
@@ -609,9 +582,7 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 		for _, id := range levels { // what is stored of each is known
 			l.Acquire(t.Context(), Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 1}})
 		}
-		if _, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); !errors.Is(err, ErrInvalid) {
-			t.Fatalf("got %v, want ErrInvalid", err)
-		}
+		check.MustBe(t, check.Err(l.Acquire(t.Context(), stored(Costs{"rpm": 1}))), ErrInvalid)
 		w.down()
 		if len(parents) == len(levels) {
 			must(t, l, Request{Entity: "team", Resource: gpt, Costs: Costs{"rpm": 1}}) // four levels
@@ -646,10 +617,8 @@ func TestLocalLeasesAreSettledInTheirPeriod(t *testing.T) {
 			monday := must(t, l, req)
 			w.pass(c.passes)
 			must(t, l, req)
-			fine(t, errors.Join(monday.Settle(Costs{"q": c.cost}), monday.Commit(t.Context())))
-			if n := drain(t, l, req); n != c.left {
-				t.Errorf("%+v: %d granted after", c, n)
-			}
+			check.Must(t, errors.Join(monday.Settle(Costs{"q": c.cost}), monday.Commit(t.Context())))
+			check.Equal(t, drain(t, l, req), c.left, "%+v: granted after", c)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // midnight is when the day of a world ends, in UTC.
@@ -26,9 +27,7 @@ func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
 	edge := midnight(w)
 	for _, who := range []*Limiter{l, other} {
 		denied := deniedBy(t, who, req)
-		if denied.Limit != "rpd" {
-			t.Fatalf("%v, want a denial by rpd", denied)
-		}
+		check.MustEqual(t, denied.Limit, "rpd", "%v, want a denial by rpd", denied)
 		if at := w.time().Add(denied.RetryAfter); at.Before(edge) || at.After(edge.Add(2*time.Second)) {
 			t.Errorf("retry at %s, the edge is at %s", at.UTC(), edge)
 		}
@@ -51,9 +50,7 @@ func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
 			}
 		}
 	}
-	if granted != 3 {
-		t.Errorf("%d granted in the second period, want 3", granted)
-	}
+	check.Equal(t, granted, 3, "granted in the second period")
 }
 
 func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
@@ -66,7 +63,7 @@ func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
 	}
 	w.advance(midnight(w).Sub(w.time()) + 2*time.Second)
 	third := must(t, l, req)
-	fine(t, late.Rollback(t.Context()))
+	check.Must(t, late.Rollback(t.Context()))
 	if err := third.Settle(Costs{"usd": 1_333_333, "tpm": 10}); err != nil || third.Commit(t.Context()) != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +111,7 @@ func TestWaitingForAQuota(t *testing.T) {
 			perDay[int((<-granted).Add(-time.Second).Sub(edge.Add(-24*time.Hour))/(24*time.Hour))]++
 		}
 		for day := range 3 {
-			if perDay[day] != 2 {
-				t.Errorf("granted by days: %v, want 2 each", perDay)
-			}
+			check.Equal(t, perDay[day], 2, "granted by days: %v, want 2 each", perDay)
 		}
 	})
 }
@@ -129,7 +124,7 @@ func TestMonthsThatAreTooShort(t *testing.T) {
 	} {
 		for year, c := range map[bool]Calendar{false: Monthly(day, ""), true: Yearly(time.February, day, "")} {
 			months, err := calendar.Parse(string(c))
-			fine(t, err)
+			check.Must(t, err)
 			var edges []string
 			at := time.Date(2023, time.January, 2, 0, 0, 0, 0, time.UTC)
 			for range 3 {
@@ -159,12 +154,8 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%q is %q, %v, want %q", want.String(), got, err, want)
 		}
 	}
-	if Monthly(1, "") != Cron("0 0 1 * *", "UTC") {
-		t.Errorf("monthly is %q", Monthly(1, ""))
-	}
-	if Weekly(time.Sunday, "") != Cron("0 0 * * SUN", "") {
-		t.Errorf("weeks that begin on Sunday: %q", Weekly(time.Sunday, ""))
-	}
+	check.Equal(t, Monthly(1, ""), Cron("0 0 1 * *", "UTC"), "monthly")
+	check.Equal(t, Weekly(time.Sunday, ""), Cron("0 0 * * SUN", ""), "weeks that begin on Sunday")
 	for _, text := range []string{"", "hourlyish", "daily Mars/Olympus", "0 0 30 2 *", "-5h after first use",
 		"1ms after first use", "1500ms after first use", "5 after first use", "monthly UTC UTC"} {
 		got, err := ParseCalendar(text)
@@ -205,9 +196,7 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 		"a rate": PerDay("q", 10),
 	} {
 		inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
-			if n := drain(t, l, asks(Costs{"q": 1}, from)); n != 10 {
-				t.Fatalf("%s: %d granted", name, n)
-			}
+			check.MustEqual(t, drain(t, l, asks(Costs{"q": 1}, from)), 10, "%s: granted", name)
 			req := asks(Costs{"q": 1}, Quota("q", 10, FromFirstUse(time.Hour)))
 			denied := deniedBy(t, l, req)
 			if denied.RetryAfter < time.Hour || denied.RetryAfter > time.Hour+2*time.Second {
@@ -215,9 +204,7 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 			}
 			w.pass(time.Hour + 2*time.Second)
 			for _, p := range []*Limiter{l, w.process(Options{})} {
-				if _, err := p.Acquire(t.Context(), req); err != nil {
-					t.Errorf("%s: an hour later %v", name, err)
-				}
+				check.NoError(t, check.Err(p.Acquire(t.Context(), req)), "%s: an hour later", name)
 			}
 		})
 	}
@@ -249,11 +236,11 @@ func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 				if tt.another {
 					more = Costs{"tpm": 1}
 				}
-				fine(t, lease.Charge(t.Context(), more))
+				check.Must(t, lease.Charge(t.Context(), more))
 				if tt.settled >= 0 {
-					fine(t, lease.Settle(Costs{quota: tt.settled}))
+					check.Must(t, lease.Settle(Costs{quota: tt.settled}))
 				}
-				fine(t, lease.Rollback(t.Context()))
+				check.Must(t, lease.Rollback(t.Context()))
 				for _, s := range must(t, l, Request{Entity: acme, Resource: gpt, Costs: Costs{quota: 0}}).Status() {
 					if s.Limit == quota && s.Remaining != tt.remains {
 						t.Errorf("%d left, want %d", s.Remaining, tt.remains)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -67,9 +68,7 @@ func TestDisabledPartIsKnownDespiteAnUnreadableOne(t *testing.T) {
 		Access: config.Access{Switch: config.SwitchedOff}}.Item())
 	req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1},
 		Also: []Part{{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 1}}}}
-	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, ErrDisabled) {
-		t.Fatal(err)
-	}
+	check.MustBe(t, check.Err(l.Acquire(t.Context(), req)), ErrDisabled)
 	w.down()
 	req.Entity = "new"
 	for range 5 {
@@ -86,10 +85,8 @@ func TestPartsUsedAgain(t *testing.T) {
 	lease := must(t, l, req)
 	req.Also[0].Entity = "bob"
 	must(t, l, req)
-	if err := errors.Join(lease.Settle(Costs{"rpm": 1}), lease.SettlePart(everybody, gpt, Costs{"rpm": 7}),
-		lease.Commit(t.Context())); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, errors.Join(lease.Settle(Costs{"rpm": 1}), lease.SettlePart(everybody, gpt, Costs{"rpm": 7}),
+		lease.Commit(t.Context())))
 	w.wantSpent(l, "settled", map[string]int64{acme: 5, everybody: 7, "bob": 5})
 }
 
@@ -104,15 +101,11 @@ func TestThrottledPartIsNobodyElsesTrouble(t *testing.T) {
 			return true, nil
 		})
 		for range desk.BreaksAfter + 1 {
-			if _, err := l.Acquire(t.Context(), alsoOf(1, 1)); !errors.Is(err, ErrUnavailable) {
-				t.Fatal(err)
-			}
+			check.MustBe(t, check.Err(l.Acquire(t.Context(), alsoOf(1, 1))), ErrUnavailable)
 		}
 		alone := alsoOf(1, 1)
 		alone.Also = nil
-		if _, err := l.Acquire(t.Context(), alone); err != nil {
-			t.Errorf("acme alone: %v", err)
-		}
+		check.NoError(t, check.Err(l.Acquire(t.Context(), alone)), "acme alone")
 		begin := time.Now()
 		for _, of := range []string{acme, "bob"} {
 			req := alsoOf(1, 1)
@@ -151,9 +144,9 @@ func TestMostPartsAndLevels(t *testing.T) {
 	lease := must(t, l, req)
 	must(t, l, req)
 	for p := range req.Also {
-		fine(t, lease.SettlePart(req.Also[p].Entity, gpt, Costs{"rpm": 0}))
+		check.Must(t, lease.SettlePart(req.Also[p].Entity, gpt, Costs{"rpm": 0}))
 	}
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, lease.Commit(t.Context()))
 	want := map[string]int64{}
 	for p := range maxParts {
 		for level := range maxLevels {
@@ -173,9 +166,7 @@ func TestPartsAndPanics(t *testing.T) {
 		}
 		return true, nil
 	})
-	if _, err := l.Acquire(t.Context(), alsoOf(1, 1)); !errors.Is(err, ErrUnknown) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), alsoOf(1, 1))), ErrUnknown)
 	w.db.SetHook(nil)
 	l.desks.Wait()
 	w.wantSpent(l, "given back", map[string]int64{acme: 1, everybody: 1})

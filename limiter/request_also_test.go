@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -56,9 +57,7 @@ func TestPartsCostOneWriteEach(t *testing.T) {
 		t.Errorf("cold: %s", got) // the limits of each part, and a look for other shards of all
 	}
 	var lease *Lease
-	if got := w.calls(func() { lease = must(t, l, req) }); got != "map[UpdateItem:3]" {
-		t.Errorf("warm: %s", got)
-	}
+	check.Equal(t, w.calls(func() { lease = must(t, l, req) }), "map[UpdateItem:3]", "warm")
 	if s := lease.Status(); len(s) != 3 || s[0].Resource != gpt || s[1].Resource != "search" || s[2].Resource != gpt {
 		t.Errorf("statuses: %v", s)
 	}
@@ -74,9 +73,9 @@ func TestSeveralKeysCascade(t *testing.T) {
 		Also: []Part{{Entity: "bob", Resource: gpt, Costs: Costs{"rpm": 2}}}}
 	lease := must(t, l, req)
 	w.wantSpent(l, "taken", map[string]int64{acme: 3, "org": 3, "bob": 2, "team": 2})
-	fine(t, lease.Settle(Costs{"rpm": 5}))
-	fine(t, lease.SettlePart("bob", gpt, Costs{"rpm": 1}))
-	fine(t, lease.Commit(t.Context()))
+	check.Must(t, lease.Settle(Costs{"rpm": 5}))
+	check.Must(t, lease.SettlePart("bob", gpt, Costs{"rpm": 1}))
+	check.Must(t, lease.Commit(t.Context()))
 	w.wantSpent(l, "settled", map[string]int64{acme: 5, "org": 5, "bob": 1, "team": 1})
 
 	w.entity(l, "bob", "org")
@@ -116,9 +115,7 @@ func TestLeasesOfSeveralKeysEnd(t *testing.T) {
 	} {
 		w, l := newProcess(t, Options{})
 		lease := must(t, l, alsoOf(4, 5))
-		if err := c.end(lease); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		check.NoError(t, c.end(lease), c.name)
 		w.wantSpent(l, c.name, map[string]int64{acme: c.own, everybody: c.all})
 	}
 }
@@ -156,7 +153,7 @@ func TestBadSeveralKeys(t *testing.T) {
 	if err := lease.SettlePart("org", gpt, nil); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"org/gpt-4"`) {
 		t.Errorf("a part that was not asked for: %v", err)
 	}
-	wantIs(t, lease.SettlePart(everybody, gpt, Costs{"tpm": 1}), ErrInvalid)
+	check.MustBe(t, lease.SettlePart(everybody, gpt, Costs{"tpm": 1}), ErrInvalid)
 }
 
 // One of two writes fails, for each way of failing: what the other took is given back, and the error says what is not
@@ -186,9 +183,7 @@ func TestSeveralKeysUnderFaults(t *testing.T) {
 			_, err := l.Acquire(t.Context(), alsoOf(2, 2))
 			w.db.SetHook(nil)
 			l.desks.Wait()
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s, %s: %v, want %v", entity, c.name, err, c.want)
-			}
+			check.Is(t, err, c.want, "%s, %s", entity, c.name)
 			want := map[string]int64{acme: 1, everybody: 1}
 			want[entity] += c.kept
 			w.wantSpent(l, entity+", "+c.name, want)
@@ -210,9 +205,8 @@ func TestSeveralKeysAndAccess(t *testing.T) {
 				t.Errorf("%s: %v, %v", of, lease, err)
 			}
 			for _, e := range []string{acme, everybody} {
-				if charged := len(w.shards(l, e, gpt)) > 0; charged != (want == nil && e != of) {
-					t.Errorf("%s switched to %v: %s was charged: %v", of, how, e, charged)
-				}
+				check.Equal(t, len(w.shards(l, e, gpt)) > 0, want == nil && e != of,
+					"%s switched to %v: %s was charged", of, how, e)
 			}
 		}
 	}
@@ -231,17 +225,13 @@ func TestSeveralKeysWithoutTheTable(t *testing.T) {
 	if d := deniedBy(t, l, alsoOf(1, 1)); d.Entity != everybody {
 		t.Errorf("%v, want a denial by everybody's share of 10", d)
 	}
-	report(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 0}), lease.Commit(t.Context())))
-	if _, err := l.Acquire(t.Context(), alsoOf(2, 9)); err != nil {
-		t.Errorf("after it was given back: %v", err)
-	}
+	check.NoError(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 0}), lease.Commit(t.Context())))
+	check.NoError(t, check.Err(l.Acquire(t.Context(), alsoOf(2, 9))), "after it was given back")
 	if lease, err = open.Acquire(t.Context(), alsoOf(1, 1)); err != nil || lease.Charged() {
 		t.Fatal(lease, err)
 	}
 	err = errors.Join(lease.SettlePart(everybody, gpt, nil), lease.Settle(nil), lease.Rollback(t.Context()))
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 }
 
 // A request that waits owes all parts, and goes on when the last one is paid back. One that leaves gives all back.
@@ -254,20 +244,16 @@ func TestSeveralKeysWait(t *testing.T) {
 		if slept := time.Since(begin).Round(time.Second); err != nil || slept != 12*time.Second {
 			t.Fatalf("%v after %s, want 12s", err, slept)
 		}
-		fine(t, lease.Rollback(t.Context()))
+		check.Must(t, lease.Rollback(t.Context()))
 		w.wantSpent(l, "given back", map[string]int64{acme: 10, everybody: 20})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := l.Wait(ctx, alsoOf(8, 12)); !errors.Is(err, ErrCanceled) {
-			t.Errorf("a caller that leaves: %v", err)
-		}
+		check.Is(t, check.Err(l.Wait(ctx, alsoOf(8, 12))), ErrCanceled, "a caller that leaves")
 		w.wantSpent(l, "left", map[string]int64{acme: 10, everybody: 20})
 		for _, want := range []error{nil, nil, ErrQueueFull} {
 			before := w.spent(l, everybody)
 			_, _, err = l.Reserve(t.Context(), alsoOf(1, 20))
-			if !errors.Is(err, want) {
-				t.Errorf("everybody has spent %d: %v, want %v", before, err, want)
-			}
+			check.Is(t, err, want, "everybody has spent %d", before)
 		}
 		if d, ok := errors.AsType[*LimitError](err); !ok || d.Entity != everybody {
 			t.Errorf("%v, want everybody's queue", err)
@@ -287,12 +273,11 @@ func TestSeveralKeysWithSlots(t *testing.T) {
 		t.Fatalf("%v, want a denial by everybody's slots", d)
 	}
 	w.wantSpent(l, "denied", map[string]int64{acme: 2, everybody: 2})
-	fine(t, errors.Join(one.Commit(t.Context()), two.Rollback(t.Context())))
+	check.Must(t, errors.Join(one.Commit(t.Context()), two.Rollback(t.Context())))
 	must(t, l, req)
 	req.Limits, req.Costs = append(req.Limits, PerMinute("jobs", 10)), Costs{"jobs": 1}
-	if err := must(t, l, req).Charge(t.Context(), Costs{"jobs": 1}); err != nil {
-		t.Errorf("tokens of the first part, named as slots of the other: %v", err)
-	}
+	check.NoError(t, must(t, l, req).Charge(t.Context(), Costs{"jobs": 1}),
+		"tokens of the first part, named as slots of the other")
 	w.wantSpent(l, "again", map[string]int64{acme: 2, everybody: 3})
 }
 
@@ -313,7 +298,7 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 	lease := must(t, l, alsoOf(4, 5))
 	_, _ = l.Acquire(t.Context(), alsoOf(1, 16))
 	must(t, l, alsoOf(2, 3))
-	fine(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 1}), lease.Commit(t.Context())))
+	check.Must(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 1}), lease.Commit(t.Context())))
 	if want := fmt.Sprint(Costs{acme: 6, everybody: 4}); fmt.Sprint(sum) != want {
 		t.Errorf("events add up to %v, want %s", sum, want)
 	}
@@ -329,9 +314,7 @@ func TestSeveralKeysAhead(t *testing.T) {
 		must(t, l, req)
 		w.advance(5 * time.Millisecond)
 	}
-	if got := w.calls(func() { must(t, l, req) }); got != "map[]" {
-		t.Errorf("calls %s, want none", got)
-	}
+	check.Equal(t, w.calls(func() { must(t, l, req) }), "map[]", "calls, want none")
 	if used := w.spent(l, everybody); used < 201 || used > 2000 {
 		t.Errorf("%d taken for 201", used)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -132,9 +133,7 @@ func TestOptionsThatAreNotGiven(t *testing.T) {
 	got.Now = nil
 	want := Options{Namespace: "default", Timeout: 2 * time.Second, DenyFor: time.Second, ConfigTTL: time.Minute,
 		Slack: 30, MaxBuckets: 10_000, MaxShards: 32, OnUnavailable: PolicyBlock, LocalShare: 10}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	check.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%+v, want %+v", got, want)
 	got, err = (&Options{DenyFor: -1, ConfigTTL: -time.Hour}).withDefaults() // negative times stand for none
 	if err != nil || got.DenyFor != 0 || got.ConfigTTL != 0 {
 		t.Errorf("%v, %v, %v", got.DenyFor, got.ConfigTTL, err)
@@ -225,19 +224,13 @@ func TestStrangeNamesAreNames(t *testing.T) {
 			limit := PerMinute("rpm", int64(1+i*len(names)+j))
 			w.configure(l, entity, resource, limit)
 			lease, err := l.Acquire(t.Context(), Request{Entity: entity, Resource: resource, Costs: Costs{"rpm": 1}})
-			if err != nil {
-				t.Fatalf("%q on %q: %v", entity, resource, err)
-			}
-			if got := lease.Status()[0].Capacity; got != limit.Capacity {
-				t.Fatalf("%q on %q: capacity %d, want %d", entity, resource, got, limit.Capacity)
-			}
+			check.Must(t, err, "%q on %q", entity, resource)
+			check.MustEqual(t, lease.Status()[0].Capacity, limit.Capacity, "%q on %q: capacity", entity, resource)
 		}
 	}
 	seen := map[[2]string]bool{}
 	for _, it := range w.db.Items() {
-		if err := item.ValidateItem(it); err != nil {
-			t.Errorf("%q: %v", item.KeyOf(it).PK, err)
-		}
+		check.NoError(t, item.ValidateItem(it), "%q", item.KeyOf(it).PK)
 		for attr, most := range indexBytes {
 			if s, ok := it[attr].(*types.AttributeValueMemberS); ok && len(s.Value) > most {
 				t.Errorf("%q: %s has %d bytes, want at most %d", item.KeyOf(it).PK, attr, len(s.Value), most)
@@ -247,7 +240,7 @@ func TestStrangeNamesAreNames(t *testing.T) {
 			continue
 		}
 		b, err := table.DecodeShard(it)
-		fine(t, err)
+		check.Must(t, err)
 		seen[[2]string{b.Entity, b.Resource}] = true
 	}
 	if want := len(names) * len(names); len(seen) != want {
@@ -268,10 +261,8 @@ func TestHashedSecrets(t *testing.T) {
 		t.Errorf("%q and %q", a, b)
 	}
 	_, l := newProcess(t, Options{})
-	if _, err := l.Acquire(t.Context(),
-		Request{Entity: a, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}); err != nil {
-		t.Error(err)
-	}
-	wantIs(t, (Limit{}).Validate(), ErrInvalid)
-	report(t, rpm10.Validate())
+	check.NoError(t, check.Err(l.Acquire(t.Context(),
+		Request{Entity: a, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}})))
+	check.MustBe(t, (Limit{}).Validate(), ErrInvalid)
+	check.NoError(t, rpm10.Validate())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -104,9 +105,7 @@ func TestWhichRecordDecides(t *testing.T) {
 		outcomes[fmt.Sprint(wantErr == nil, want.bypass, want.cascade)]++
 		policies := map[string]Policy{"": PolicyDefault, "allow": PolicyAllow, "block": PolicyBlock}
 		want.policy = policies[recs[recSystem].config.OnUnavailable]
-		if got.policy != want.policy {
-			t.Fatalf("run %d: policy %v, want %v", n, got.policy, want.policy)
-		}
+		check.MustEqual(t, got.policy, want.policy, "run %d: policy", n)
 		if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("run %d: %+v, want %+v", n, got, want)
 		}
@@ -200,9 +199,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
-		if got.policy != recs[recSystem].policy() {
-			t.Errorf("%s: policy %v", name, got.policy)
-		}
+		check.Equal(t, got.policy, recs[recSystem].policy(), "%s: policy", name)
 		want := recs[recSystem].config.Limits
 		if c.own != nil {
 			want = own.stored
@@ -224,9 +221,7 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 	for now, want := range map[int64]bool{
 		hung - 1: false, hung: true, hung + quietFor - 1: true, hung + quietFor: false,
 	} {
-		if got := c.quiet(now); got != want {
-			t.Errorf("after %d ms: %v", now-hung, got)
-		}
+		check.Equal(t, c.quiet(now), want, "after %d ms", now-hung)
 	}
 }
 
@@ -271,9 +266,7 @@ func TestCallersMayChangeTheLimitsTheyPassed(t *testing.T) {
 	for _, n := range []int64{10, 10, 20} { // the second call finds what decides in the cache, and keeps it
 		own[0] = PerMinute("rpm", n)
 		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: own})
-		fine(t, err)
-		if got := lease.Status()[0].Capacity; got != n {
-			t.Errorf("a capacity of %d is in force, want %d", got, n)
-		}
+		check.Must(t, err)
+		check.Equal(t, lease.Status()[0].Capacity, n, "a capacity of is in force")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -25,9 +26,7 @@ func TestStatusSaysFromWhenItCounts(t *testing.T) {
 			edge := table.Now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour + time.Second) // no clock is early then
 			for range 2 {
 				lease, err := l.Acquire(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				at := table.Now()
 				if ahead == 0 { // else it is worked out when it is asked for
 					table.Advance(time.Minute)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
@@ -70,9 +71,7 @@ func TestStatusesComeTrue(t *testing.T) {
 			Period: period, Remaining: l.Remaining, Soft: limit.Soft,
 			RetryAfter: time.Duration(l.After) * time.Millisecond, RefillAfter: s.RefillAfter, ResetAfter: s.ResetAfter,
 			Held: l.Held / 1000, Estimated: l.Estimated, Floor: (floor + 999) / 1000}
-		if s != want {
-			t.Fatalf("run %d: %+v, want %+v", n, s, want)
-		}
+		check.MustEqual(t, s, want, "run %d", n)
 	}
 	if min(held, floors, full) < 1000 {
 		t.Errorf("%d are held, %d have floors, %d are full: the random levels show little", held, floors, full)
@@ -136,13 +135,11 @@ func TestRemainingCanBeHad(t *testing.T) {
 				t.Fatalf("%d shards: %d left, and %d can be had", shards, left, left+1)
 			}
 			lease, err := l.Acquire(t.Context(), asks(Costs{"rps": left}, limit))
-			if err != nil {
-				t.Fatalf("%d shards: %d left, and they cannot be had: %v", shards, left, err)
-			}
+			check.Must(t, err, "%d shards: %d left, and they cannot be had", shards, left)
 			if s := lease.Status(); s[0].Remaining != 0 {
 				t.Fatalf("%d shards: %d left after all that can be had", shards, s[0].Remaining)
 			}
-			fine(t, lease.Rollback(t.Context()))
+			check.Must(t, lease.Rollback(t.Context()))
 		}
 		if len(seen) < 2 {
 			t.Errorf("%d shards: %v left, want different levels", shards, seen)

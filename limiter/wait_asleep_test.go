@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -73,9 +74,7 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 		time.Sleep(time.Second)
 		child.Settle(Costs{"rpm": 6})
 		child.Commit(t.Context())
-		if got := <-done; got != 12*time.Second {
-			t.Errorf("went on after %s, want the 12s in which two come back", got)
-		}
+		check.Equal(t, <-done, 12*time.Second, "went on after, want the 12s in which two come back")
 	})
 }
 
@@ -93,22 +92,22 @@ func TestWaitersBehindALeaseOnSeveralShards(t *testing.T) {
 		{"one that waits leaves", func(t *testing.T, l *Limiter) func() error {
 			must(t, l, asks(Costs{"rpm": 10}, limit))
 			lease, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 6}, limit))
-			fine(t, err)
+			check.Must(t, err)
 			return func() error { return lease.Rollback(t.Context()) }
 		}, 6 * time.Second},
 		{"it settles less", func(t *testing.T, l *Limiter) func() error {
 			first := must(t, l, asks(Costs{"rpm": 10}, limit))
 			_, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 6}, limit))
-			fine(t, err)
-			fine(t, first.Settle(Costs{"rpm": 0}))
+			check.Must(t, err)
+			check.Must(t, first.Settle(Costs{"rpm": 0}))
 			return func() error { return first.Commit(t.Context()) }
 		}, 2 * time.Second},
 		{"it has charged more, elsewhere", func(t *testing.T, l *Limiter) func() error {
 			first := must(t, l, asks(Costs{"rpm": 5}, limit))
-			fine(t, first.Charge(t.Context(), Costs{"rpm": 5}))
+			check.Must(t, first.Charge(t.Context(), Costs{"rpm": 5}))
 			_, _, err := l.Reserve(t.Context(), asks(Costs{"rpm": 6}, limit))
-			fine(t, err)
-			fine(t, first.Settle(Costs{"rpm": 0}))
+			check.Must(t, err)
+			check.Must(t, first.Settle(Costs{"rpm": 0}))
 			return func() error { return first.Commit(t.Context()) }
 		}, 2 * time.Second},
 	} {
@@ -120,10 +119,8 @@ func TestWaitersBehindALeaseOnSeveralShards(t *testing.T) {
 				end := c.before(t, l)
 				done := asleepFor(t, l, asks(Costs{"rpm": 6}, limit)) // 12 s
 				time.Sleep(time.Second)
-				fine(t, end())
-				if took := (<-done).Round(time.Second); took != c.slept {
-					t.Errorf("slept for %s, want %s", took, c.slept)
-				}
+				check.Must(t, end())
+				check.Equal(t, (<-done).Round(time.Second), c.slept, "slept for")
 			})
 		})
 	}
@@ -235,7 +232,7 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 	for name, put := range map[string]func(*world, *Limiter, *Lease){
 		"a reset": func(w *world, l *Limiter, _ *Lease) { w.edit(l, 0, item.Item{"b_rpm_tk": item.N(10_000)}) },
 		"given back": func(w *world, _ *Limiter, before *Lease) {
-			report(w.t, before.Rollback(w.t.Context()))
+			check.NoError(w.t, before.Rollback(w.t.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,9 +250,7 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 						t.Errorf("%d slept for %s, want no longer than until the next look", i, took)
 					}
 				}
-				if n := w.db.Stats().Reads; n != 1 {
-					t.Errorf("%d reads, want one for both", n)
-				}
+				check.Equal(t, w.db.Stats().Reads, 1, "reads, want one for both")
 			})
 		})
 	}
@@ -269,7 +264,7 @@ func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 		w, l := newProcess(t, Options{})
 		lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
 		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
-			report(t, end(lease, t.Context()))
+			check.NoError(t, end(lease, t.Context()))
 			return true, nil
 		}))
 		err := lease.Charge(t.Context(), Costs{"rpm": 3})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -39,9 +40,8 @@ func TestWaitWaitsForRoom(t *testing.T) {
 			defer cancel()
 			for i := range 200 {
 				all.Go(func() {
-					if _, err := all4[i%processes].Wait(ctx, asks(Costs{"rpm": 1}, slots20)); err != nil {
-						t.Errorf("worker %d: %v", i, err)
-					}
+					check.NoError(t, check.Err(all4[i%processes].Wait(ctx, asks(Costs{"rpm": 1}, slots20))),
+						"worker %d", i)
 					mu.Lock()
 					defer mu.Unlock()
 					history.Take(time.Now().UnixMilli(), bucket.Milli)
@@ -138,9 +138,7 @@ func TestStandingInLine(t *testing.T) {
 		first := make(chan time.Duration)
 		begin := time.Now()
 		stand := func(ctx context.Context, n int64) {
-			if _, err := l.Wait(ctx, asks(Costs{"rpm": n}, slots20)); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, check.Err(l.Wait(ctx, asks(Costs{"rpm": n}, slots20))))
 			first <- time.Since(begin)
 		}
 		go stand(t.Context(), 1)
@@ -209,7 +207,7 @@ func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		for _, lease := range held {
-			fine(t, lease.Rollback(t.Context()))
+			check.Must(t, lease.Rollback(t.Context()))
 		}
 		if err := <-done; err != nil || time.Since(begin) > 361*time.Second {
 			t.Errorf("%v after %s, want the 6 minutes of one token", err, time.Since(begin))
@@ -268,10 +266,8 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 			}()
 			time.Sleep(time.Millisecond)
 		}
-		wantIs(t, <-got, ErrUnavailable)
-		if err := <-got; err != nil {
-			t.Errorf("the second: %v", err)
-		}
+		check.MustBe(t, <-got, ErrUnavailable)
+		check.NoError(t, <-got, "the second")
 	})
 }
 
@@ -318,9 +314,7 @@ func TestPatienceInLine(t *testing.T) {
 			t.Errorf("%+v, missed %d: up to %v, want %v", c.status, c.missed, longest, c.most)
 		}
 	}
-	if d := (&LimitError{Limit: "a"}).patience(0); d != 0 {
-		t.Errorf("of a limit that is not told: %v", d)
-	}
+	check.Equal(t, (&LimitError{Limit: "a"}).patience(0), 0, "a limit that is not told")
 }
 
 // Behind somebody who was let in, there is room for as many more as fit into what the queue may still owe:
@@ -351,9 +345,7 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 		"slots beside a rate":   {[]Status{slots, rate("rpm", 0)}, Costs{"jobs": 1, "rpm": 1}, 6},
 		"no status":             {nil, Costs{"rpm": 1}, 1},
 	} {
-		if got := followers(&Lease{status: c.status}, Request{Costs: c.costs}); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		check.Equal(t, followers(&Lease{status: c.status}, Request{Costs: c.costs}), c.want, name)
 	}
 	also := Request{Costs: Costs{"rpm": 1}, Also: []Part{{Entity: "other", Costs: Costs{"rpm": 7}}}}
 	of := &Lease{status: []Status{rate("rpm", -7)}, above: []*Lease{
@@ -361,9 +353,7 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 	if got := followers(of, also); got != 2 { // of 13 and 7 each
 		t.Errorf("another part: %d, want 2", got)
 	}
-	if got := followers(nil, Request{}); got != 1 {
-		t.Errorf("behind one that was not let in: %d, want 1", got)
-	}
+	check.Equal(t, followers(nil, Request{}), 1, "behind one that was not let in")
 }
 
 // Who asks later stands behind those in line for a parent, also if another process has given something back
@@ -393,7 +383,7 @@ func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			if i == 0 {
 				for _, lease := range all {
-					fine(t, lease.Rollback(t.Context()))
+					check.Must(t, lease.Rollback(t.Context()))
 				}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -21,14 +22,14 @@ import (
 func waits(t testing.TB, l *Limiter, req Request) {
 	t.Helper()
 	_, err := l.Wait(t.Context(), req)
-	report(t, err)
+	check.NoError(t, err)
 }
 
 // reserved reserves, and fails the test if that is denied.
 func reserved(t testing.TB, l *Limiter, req Request) (*Lease, time.Duration) {
 	t.Helper()
 	lease, after, err := l.Reserve(t.Context(), req)
-	fine(t, err)
+	check.Must(t, err)
 	return lease, after
 }
 
@@ -274,7 +275,7 @@ func TestReserveOwesOnAllShards(t *testing.T) {
 		t.Fatalf("behind a debt of 80 of 60: %v", err)
 	}
 	w.sameTable(before)
-	fine(t, errors.Join(lease.Rollback(t.Context()), second.Rollback(t.Context())))
+	check.Must(t, errors.Join(lease.Rollback(t.Context()), second.Rollback(t.Context())))
 	w.wantHeld(l, limit, 0)
 }
 
@@ -379,7 +380,7 @@ func TestReserveBehindAQueueThatOthersHaveFilled(t *testing.T) {
 		if _, _, err := other.Reserve(t.Context(), asks(Costs{"rps": 40}, limit)); errors.Is(err, ErrQueueFull) {
 			break
 		} else {
-			fine(t, err)
+			check.Must(t, err)
 		}
 	}
 	before := w.held(l, limit)
@@ -424,7 +425,7 @@ func owed(t *testing.T, w *world, l *Limiter) Request {
 	t.Helper()
 	req := asks(Costs{"a": 1, "b": 1}, PerHour("a", 1).WithCapacity(10), PerHour("b", 2).WithCapacity(10))
 	lease := must(t, l, req)
-	fine(t, errors.Join(lease.Settle(Costs{"a": MaxTokens, "b": MaxTokens}), lease.Commit(t.Context())))
+	check.Must(t, errors.Join(lease.Settle(Costs{"a": MaxTokens, "b": MaxTokens}), lease.Commit(t.Context())))
 	return req
 }
 

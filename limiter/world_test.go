@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -42,9 +43,7 @@ func asks(costs Costs, limits ...Limit) Request {
 func must(t testing.TB, l *Limiter, req Request) *Lease {
 	t.Helper()
 	lease, err := l.Acquire(context.Background(), req)
-	if err != nil {
-		t.Fatalf("acquire %v: %v", req.Costs, err)
-	}
+	check.Must(t, err, "acquire %v", req.Costs)
 	l.desks.Wait()
 	return lease
 }
@@ -84,7 +83,7 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Shard {
 			continue
 		}
 		b, err := table.DecodeShard(it)
-		fine(w.t, err)
+		check.Must(w.t, err)
 		if b.Namespace == l.namespace {
 			out = append(out, b)
 		}
@@ -158,7 +157,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 			continue
 		}
 		b, err := table.DecodeShard(c.New)
-		fine(w.t, err)
+		check.Must(w.t, err)
 		// The two halves of a split are two changes of one transaction: the
 		// keeping half comes first.
 		if count(k, b.State.Shards); whole > 1<<20 {
@@ -211,12 +210,10 @@ func (w *world) splitOf(l *Limiter, entity string, n int) {
 	for count := 1; count < n; count *= 2 {
 		for _, b := range w.shards(l, entity, gpt) {
 			token := fmt.Sprintf("split-%.9s-%d-%d-%d", entity, b.State.Shard, b.State.Shards, b.State.RF)
-			fine(w.t, w.db.Bare().Transact(context.Background(), token, table.Split(b, l.now())))
+			check.Must(w.t, w.db.Bare().Transact(context.Background(), token, table.Split(b, l.now())))
 		}
 	}
-	if got := len(w.shards(l, entity, gpt)); got != n {
-		w.t.Fatalf("%d shards, want %d", got, n)
-	}
+	check.MustEqual(w.t, len(w.shards(l, entity, gpt)), n, "shards")
 }
 
 // configure stores limits at a level: entity and resource, the entity's default
@@ -224,7 +221,7 @@ func (w *world) splitOf(l *Limiter, entity string, n int) {
 func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) {
 	w.t.Helper()
 	stored, err := storedLimits("limits", limits)
-	fine(w.t, err)
+	check.Must(w.t, err)
 	w.db.Store(config.Config{Namespace: l.namespace, Entity: entity, Resource: resource, Limits: stored}.Item())
 }
 
@@ -232,7 +229,7 @@ func (w *world) configure(l *Limiter, entity, resource string, limits ...Limit) 
 func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 	w.t.Helper()
 	stored, err := storedLimits("limits", limits)
-	fine(w.t, err)
+	check.Must(w.t, err)
 	w.db.Store(config.Config{Namespace: l.namespace, Limits: stored, OnUnavailable: policy}.Item())
 }
 

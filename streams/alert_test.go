@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -68,9 +69,7 @@ func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) 
 func TestAlertSaysWhatTheRecordSays(t *testing.T) {
 	r, to, payload, _ := spentHalf(t)
 	for range 2 {
-		if got := r.handle(payload); got != done {
-			t.Fatal(got)
-		}
+		check.MustEqual(t, r.handle(payload), done)
 	}
 	want := Alert{Table: "limits", Namespace: "ns", Entity: "e", Resource: "gpt", Limit: "budget",
 		Percent: 50, Spent: 20, Quota: 40, ResetsAt: time.UnixMilli(r.thresholds()[0].End).UTC()}
@@ -78,9 +77,7 @@ func TestAlertSaysWhatTheRecordSays(t *testing.T) {
 		t.Fatalf("sent %+v", to.sent)
 	}
 	want.ID = to.sent[0].ID
-	if to.sent[0] != want {
-		t.Errorf("sent %+v, want %+v", to.sent[0], want)
-	}
+	check.Equal(t, to.sent[0], want, "sent")
 }
 
 // Whatever fails, not sent or sent and not answered, the alert or the record of it: the batch comes
@@ -126,12 +123,8 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 				return c.record(op)
 			})
 			want := map[bool]string{true: again, false: done}[c.again]
-			if got := r.handle(payload); got != want {
-				t.Errorf("response %s, want %s", got, want)
-			}
-			if got := r.handle(payload); got != done {
-				t.Errorf("second response %s", got)
-			}
+			check.Equal(t, r.handle(payload), want, "response")
+			check.Equal(t, r.handle(payload), done, "second response")
 			if told := r.thresholds(); len(to.sent) != c.sent || len(told) != 1 || told[0].Spent != spent {
 				t.Errorf("sent %+v, recorded %+v", to.sent, told)
 			}
@@ -150,9 +143,7 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 					t.Errorf("counted %+v", s.Counts)
 				}
 			}
-			if snapshots != 2 {
-				t.Errorf("%d snapshots, want an hour and a day", snapshots)
-			}
+			check.Equal(t, snapshots, 2, "snapshots, want an hour and a day")
 		})
 	}
 }
@@ -198,9 +189,7 @@ func TestRefusedAlertHoldsNothingUp(t *testing.T) {
 	b := budgetShard(0, 1)
 	b.State = b.State.Take([]int64{20_000, 1000}).At(r.now).Take([]int64{1_000, 1000})
 	r.db.Store(b.Item())
-	if got := r.handle(streamtest.PayloadOf(records(r.since(0)[seen:])...)); got != done {
-		t.Errorf("an hour later: %s", got)
-	}
+	check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0)[seen:])...)), done, "an hour later")
 	if len(to.sent) != 1 || len(r.thresholds()) != 1 || to.sent[0].Percent != 50 {
 		t.Errorf("sent %+v, recorded %+v", to.sent, r.thresholds())
 	}

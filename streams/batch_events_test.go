@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/events/eventstest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -32,9 +33,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 	r := newRig(t)
 	r.agg.concurrency = 1
 	batch, err := stream.Decode(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range batch.Changes {
 		r.db.Store(c.New.Item())
 		r.now = max(r.now, c.Created+1000)
@@ -49,9 +48,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 	})
 	response := r.handle(payload)
 	var m map[string]any
-	if err := json.Unmarshal(r.metrics.Bytes(), &m); err != nil {
-		t.Fatalf("metric line %q: %v", r.metrics.Bytes(), err)
-	}
+	check.Must(t, json.Unmarshal(r.metrics.Bytes(), &m), "metric line %q", r.metrics.Bytes())
 	var out strings.Builder
 	fmt.Fprintf(&out, "response %s\nmetrics ", response)
 	for _, name := range []string{"Records", "Changes", "Malformed", "Ignored", "Totals", "Writes", "WritesFailed",

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -43,9 +44,7 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 	}
 	const most, n, buckets = 96 << 20, 10_000, 2_000
 	payload := filepath.Join(t.TempDir(), "payload.json")
-	if err := os.WriteFile(payload, largeBatch(t, n, buckets), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(payload, largeBatch(t, n, buckets), 0o600))
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryOfOneProcess$", "-test.v")
 	cmd.Env = append(os.Environ(), memoryPayload+"="+payload)
 	out, err := cmd.CombinedOutput()
@@ -54,13 +53,9 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 	}
 	_, after, _ := strings.Cut(string(out), "VmHWM:")
 	kb, err := strconv.Atoi(strings.Fields(after + " x")[0])
-	if err != nil {
-		t.Fatalf("no peak in\n%s", out)
-	}
+	check.Must(t, err, "no peak in %s", out)
 	info, err := os.Stat(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Logf("%d records, %.1f MB: peak of the process %.1f MB", n, float64(info.Size())/1e6, float64(kb)*1024/1e6)
 	if kb*1024 > most {
 		t.Errorf("peak %d bytes, want at most %d", kb*1024, most)
@@ -91,9 +86,7 @@ func TestMemoryOfOneProcess(t *testing.T) {
 	}
 	debug.SetMemoryLimit(72 << 20) // as the function does
 	payload, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	agg := &Aggregator{
 		store: sink{}, concurrency: 16, function: "aggregator", log: slog.New(slog.DiscardHandler), metrics: io.Discard,
 		now:  func() int64 { return time.Now().UnixMilli() },
@@ -103,9 +96,7 @@ func TestMemoryOfOneProcess(t *testing.T) {
 		t.Fatal(string(out), err)
 	}
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")
 	fmt.Println("VmHWM:", strings.Fields(peak)[0])
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -75,9 +76,7 @@ func (r *rig) invocation(s *slowTable, records []json.RawMessage, state []byte, 
 		return nil, err
 	}
 	var response struct{ State json.RawMessage }
-	if err := json.Unmarshal(out, &response); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, json.Unmarshal(out, &response))
 	return response.State, nil
 }
 
@@ -89,9 +88,7 @@ func (r *rig) figure(name string) int64 {
 		r.t.Fatalf("no %s in %s", name, r.metrics.String())
 	}
 	n, err := strconv.ParseInt(found[1], 10, 64)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return n
 }
 
@@ -295,9 +292,7 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 				t.Fatalf("%d of %d days after %d invocations", r.snapshots("2023-11-14"), n, invocations)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if _, err := r.agg.Invoke(ctx, windowed(nil, nil, true)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(r.agg.Invoke(ctx, windowed(nil, nil, true))))
 			cancel()
 			said, left := 0, n-r.snapshots("2023-11-14")
 			for _, m := range regexp.MustCompile(`msg="owed anew" windows=(\d+) err=`).FindAllStringSubmatch(log.String(), -1) {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -25,12 +26,8 @@ func TestWholeBatchDone(t *testing.T) {
 	r.take("a", 0, 3, 500)
 	r.take("a", 0, 2, -100)
 	r.take("b", 0, 1, 1)
-	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-		t.Errorf("response %s", got)
-	}
-	if diff := r.inexact(); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "response")
+	check.Equal(t, r.inexact(), "")
 	it := r.db.Item(layout.UsageKey("ns", "a", "gpt", "2023-11-14"))
 	if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 5 {
 		t.Errorf("daily counts %v, %v", s.Counts, err)
@@ -60,13 +57,9 @@ func TestUsageIsExactAcrossStreams(t *testing.T) {
 	first := payload("2023-11-01T09:00:00.123", 900, before)
 	second := payload("2023-11-14T22:00:00.000", 10, r.since(before[len(before)-1].Seq))
 	for i, p := range [][]byte{first, second, first, second} {
-		if got := r.handle(p); got != done {
-			t.Errorf("delivery %d: response %s", i, got)
-		}
+		check.Equal(t, r.handle(p), done, "delivery %d: response", i)
 	}
-	if diff := r.inexact(); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, r.inexact(), "")
 }
 
 func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
@@ -127,18 +120,14 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 	bad := json.RawMessage(strings.ReplaceAll(string(recs[0]), `"b_rpm_tc":{"N":"1000"}`, `"b_rpm_tc":{"N":"1000.5"}`))
 	payload := streamtest.PayloadOf(bad, recs[1])
 	for range 2 {
-		if got := r.handle(payload); got != done {
-			t.Fatalf("response %s", got)
-		}
+		check.MustEqual(t, r.handle(payload), done, "response")
 	}
 	if len(r.kept.keys) != 2 || r.kept.keys[0] != r.kept.keys[1] ||
 		!strings.HasPrefix(r.kept.keys[0], "malformed/year=2023/month=11/day=14/") {
 		t.Fatalf("objects %q", r.kept.keys)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(r.kept.body[r.kept.keys[0]]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	line, err := io.ReadAll(z)
 	var kept struct {
 		Reason string          `json:"reason"`
@@ -167,18 +156,15 @@ func TestMalformedRecordThatCannotBeKeptIsNotDone(t *testing.T) {
 	payload := streamtest.PayloadOf(recs[0], bad)
 	want := resumeAt(changes[1].SequenceNumber())
 	r.kept.fail = errDown
-	if got := r.handle(payload); got != want {
-		t.Errorf("nobody keeps it: %s, want %s", got, want)
-	}
+	check.Equal(t, r.handle(payload), want, "nobody keeps it")
 	var log bytes.Buffer
 	r.agg.keep, r.agg.log = nil, slog.New(slog.NewTextHandler(&log, nil))
 	if got := r.handle(payload); got != want || !strings.Contains(log.String(), errNowhere.Error()) {
 		t.Errorf("nowhere: %s, want %s, logged %s", got, want, log.String())
 	}
 	// Without a sequence number to name, the whole batch has to come again.
-	if got := r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))); got != resumeAt("") {
-		t.Errorf("no sequence number: %s", got)
-	}
+	check.Equal(t, r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))), resumeAt(""),
+		"no sequence number")
 }
 
 func TestGarbageIsAnError(t *testing.T) {
@@ -210,8 +196,6 @@ func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
 			return errDown
 		}
 		r.handle(streamtest.PayloadOf(json.RawMessage(`{}`)))
-		if bound != callTimeout {
-			t.Errorf("keeping is bounded by %v, want %v", bound, callTimeout)
-		}
+		check.Equal(t, bound, callTimeout, "keeping is bounded by")
 	})
 }

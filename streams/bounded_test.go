@@ -9,6 +9,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -51,23 +52,15 @@ func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 				r.wide(limits, hot)
 				r.take("a", 0, 1, 1)
 				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-					if err := checked(op.Writes...); err != nil {
-						t.Errorf("sent: %v", err)
-					}
+					check.NoError(t, checked(op.Writes...), "sent")
 					return true, nil
 				})
-				if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-					t.Errorf("response %s", got)
-				}
+				check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "response")
 				s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "wide", "gpt", "2023-11-14")))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				for i := range limits {
 					name := fmt.Sprintf("limit%03d", i)
-					if n := s.Counts[name]; n != 590 {
-						t.Fatalf("%s counted %d", name, n)
-					}
+					check.MustEqual(t, s.Counts[name], 590, "%s counted", name)
 				}
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -23,9 +24,7 @@ import (
 func TestWhenListsAreDue(t *testing.T) {
 	at := func(clock string) int64 {
 		when, err := time.Parse(time.RFC3339, "2023-11-14T"+clock+"Z")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return when.UnixMilli()
 	}
 	for _, c := range []struct {
@@ -84,9 +83,7 @@ func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 			t.Errorf("%v after the claim: %d, want %d", c.after, day(), c.want)
 		}
 	}
-	if lists != 1 {
-		t.Errorf("%d lists", lists)
-	}
+	check.Equal(t, lists, 1, "lists")
 }
 
 // What cannot be summed is owed anew, and said to be. The next invocation after that sums it.
@@ -230,7 +227,5 @@ func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 	if read["ns/ENTITY#a"] != 1 || read["ns/ENTITY#b"] != 1 || lists != 0 {
 		t.Errorf("hours are read %v times, and %d lists stored", read, lists)
 	}
-	if diff := r.inexact(); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, r.inexact(), "")
 }

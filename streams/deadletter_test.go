@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
@@ -23,18 +24,14 @@ func TestAWrongViewIsKeptOnce(t *testing.T) {
 		var seen []json.RawMessage
 		for _, raw := range records(r.since(0))[10:] { // the second of each: MODIFY
 			var record map[string]any
-			if err := json.Unmarshal(raw, &record); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, json.Unmarshal(raw, &record))
 			change := record["dynamodb"].(map[string]any)
 			change["StreamViewType"] = view
 			for _, image := range left {
 				delete(change, image)
 			}
 			raw, err := json.Marshal(record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			seen = append(seen, raw)
 		}
 		r.handle(streamtest.PayloadOf(seen...))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -146,9 +147,7 @@ func (r *rig) bucket(entity string, shard int) table.Shard {
 		return table.Shard{Namespace: "ns", Entity: entity, Resource: "gpt", State: bucket.New(limits(), shard, 1, r.now)}
 	}
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return b
 }
 
@@ -185,9 +184,7 @@ func (r *rig) acknowledged(out []byte, batch []memdynamo.Change) int {
 			ItemIdentifier string `json:"itemIdentifier"`
 		} `json:"batchItemFailures"`
 	}
-	if err := json.Unmarshal(out, &resp); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, json.Unmarshal(out, &resp))
 	if len(resp.BatchItemFailures) == 0 {
 		return len(batch)
 	}
@@ -204,9 +201,7 @@ func (r *rig) handle(payload []byte) string {
 	r.invoked.Store(true)
 	defer r.invoked.Store(false)
 	out, err := r.agg.Invoke(context.WithValue(r.t.Context(), invocation{}, true), payload)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return string(out)
 }
 
@@ -225,9 +220,7 @@ func (r *rig) usageOf() map[string]int64 {
 			continue
 		}
 		s, err := ledger.DecodeSnapshot(it)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, err)
 		for _, limit := range []string{"rpm", "tpm"} {
 			if n := s.Counts[limit]; n != 0 {
 				out[k.PK+k.SK+" "+limit] = n
@@ -264,9 +257,7 @@ func usedTokens(t testing.TB, it item.Item, limit string) int64 {
 		return 0
 	}
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	i := b.State.Index(limit)
 	if i < 0 {
 		return 0
@@ -302,20 +293,15 @@ func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 		}
 		return true, nil
 	})
-	if got := r.handle(streamtest.PayloadOf(records(changes)...)); got != resumeAt(changes[1].SequenceNumber()) {
-		r.t.Errorf("response %s", got)
-	}
+	check.Equal(r.t, r.handle(streamtest.PayloadOf(records(changes)...)), resumeAt(changes[1].SequenceNumber()),
+		"response")
 	// What did not fail is done all the same.
 	if it := r.db.Item(layout.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
 		r.t.Error("c is not counted")
 	}
 	r.db.SetHook(nil)
-	if got := r.handle(streamtest.PayloadOf(records(changes[1:])...)); got != done {
-		r.t.Errorf("second response %s", got)
-	}
-	if diff := r.inexact(); diff != "" {
-		r.t.Error(diff)
-	}
+	check.Equal(r.t, r.handle(streamtest.PayloadOf(records(changes[1:])...)), done, "second response")
+	check.Equal(r.t, r.inexact(), "")
 }
 
 var errDown = errors.New("down")

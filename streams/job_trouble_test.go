@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -106,9 +107,7 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 				if took := time.Since(begin); took > 30*time.Second { // half of what an invocation has
 					t.Errorf("took %v", took)
 				}
-				if diff := r.inexact(); diff != "" {
-					t.Error(diff)
-				}
+				check.Equal(t, r.inexact(), "")
 			})
 		})
 	}
@@ -123,9 +122,7 @@ func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
 		r.agg.concurrency, r.agg.log = 1, slog.New(slog.DiscardHandler)
 		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
 		r.take("e", 0, 5, 100)
-		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-			t.Fatal(got)
-		}
+		check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
 		for i := range 4 {
 			r.now += 1_500_000
 			r.take("e", i%2, int64(i+1), 100)
@@ -145,12 +142,8 @@ func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
 			t.Errorf("read %d failed, and the response is %s", at, got)
 		}
 		r.db.SetHook(nil)
-		if got := r.handle(batch); got != done {
-			t.Fatalf("after read %d failed: %s", at, got)
-		}
-		if diff := r.inexact(); diff != "" {
-			t.Fatalf("after read %d failed:\n%s", at, diff)
-		}
+		check.MustEqual(t, r.handle(batch), done, "after read %d failed", at)
+		check.MustEqual(t, r.inexact(), "", "after read %d failed", at)
 		if reads < at {
 			break
 		}

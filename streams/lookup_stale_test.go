@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -65,9 +66,7 @@ func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 		w.now += 2000
 		w.put(key, 1, 120)
 		w.countRecords(w.last())
-		if diff := w.compare(); diff != "" {
-			t.Errorf("seed %d:\n%s", seed, diff)
-		}
+		check.Equal(t, w.compare(), "", "seed %d", seed)
 	}
 }
 
@@ -101,9 +100,7 @@ func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 		w.countRecords(w.last())
 		lag.remember()
 		w.countRecords(late) // of the day before: all days are read
-		if got := w.rpm(usage.Monthly, begin); got != 80 {
-			t.Fatalf("seed %d: %d in the month, want 80", seed, got)
-		}
+		check.MustEqual(t, w.rpm(usage.Monthly, begin), 80, "seed %d: in the month", seed)
 	}
 }
 
@@ -116,7 +113,5 @@ func (w *world) last() memdynamo.Change {
 // countRecords lets the aggregator count records at once, without folding.
 func (w *world) countRecords(changes ...memdynamo.Change) {
 	w.t.Helper()
-	if got := w.rig.handle(streamtest.PayloadOf(records(changes)...)); got != done {
-		w.t.Fatal(got)
-	}
+	check.MustEqual(w.t, w.rig.handle(streamtest.PayloadOf(records(changes)...)), done)
 }

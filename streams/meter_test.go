@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -52,9 +53,7 @@ func TestWriteUnits(t *testing.T) {
 		m.units.Store(0)
 		second := item.Update{Key: item.Key{PK: "p", SK: "t"}, Set: []item.Attr{{Name: "a", Value: item.N(1)}}}
 		_ = a.store.Transact(t.Context(), "token", []item.Write{put(c.bytes), second})
-		if got := m.units.Load(); got != c.two {
-			t.Errorf("%s: a transaction takes %d units, want %d", c.name, got, c.two)
-		}
+		check.Equal(t, m.units.Load(), c.two, "%s: a transaction takes units", c.name)
 	}
 }
 
@@ -68,17 +67,13 @@ func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
 		it := item.Key{PK: "p", SK: "s"}.Item()
 		it["a"] = item.B(make([]byte, bytes-item.Size(it)-1))
 		before := time.Now()
-		if _, err := a.store.Write(t.Context(), item.Put{Item: it}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(a.store.Write(t.Context(), item.Put{Item: it})))
 		if got := r.agg.pace.next.Sub(before); got.Round(time.Hour) != time.Duration(units)*time.Hour {
 			t.Errorf("%d bytes: the next one waits %v, want %d h", bytes, got, units)
 		}
 		r.agg.pace.next = time.Time{}
 		before = time.Now()
-		if err := a.store.Transact(t.Context(), "token", []item.Write{item.Put{Item: it}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, a.store.Transact(t.Context(), "token", []item.Write{item.Put{Item: it}}))
 		if got := r.agg.pace.next.Sub(before); got.Round(time.Hour) != 2*time.Hour {
 			t.Errorf("%d bytes in a transaction: the next one waits %v", bytes, got)
 		}
@@ -111,9 +106,7 @@ func TestUnitsThatComeTooLate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin, p := time.Now(), &pace{each: time.Hour}
-		if err := p.wait(ctx, 1); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, p.wait(ctx, 1))
 		next := p.next
 		if err := p.wait(ctx, 1); store.KindOf(err) != store.Unavailable || time.Since(begin) > 0 || p.next != next {
 			t.Errorf("%v after %v, next at %v, want %v", err, time.Since(begin), p.next, next)

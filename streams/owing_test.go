@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -65,15 +66,12 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	if final {
 		out, err = r.agg.Invoke(t.Context(), payload) // as Lambda does
 	} else {
-		if pending := strings.Count(r.metrics.String(), fmt.Sprintf(`"Pending":%d`, n+1)); pending != 1 {
-			t.Errorf("not carried on: %s", r.metrics.String())
-		}
+		check.Equal(t, strings.Count(r.metrics.String(), fmt.Sprintf(`"Pending":%d`, n+1)), 1,
+			"not carried on: %s", r.metrics.String())
 		_, after, _ := strings.Cut(string(out), `"state":`)
 		out, err = r.agg.Invoke(t.Context(), windowed(nil, []byte(strings.TrimSuffix(after, "}")), true))
 	}
-	if err != nil {
-		t.Fatalf("the next attempt: %s, %v", out, err)
-	}
+	check.Must(t, err, "the next attempt: %s", out)
 	r.now += 3 * time.Hour.Milliseconds()
 	r.metrics.Reset()
 	if out, err := r.agg.Invoke(t.Context(), windowed(nil, nil, true)); err != nil { // the day catches up
@@ -181,9 +179,7 @@ func TestHowMuchAListSays(t *testing.T) {
 	if err := whole.storeAll(t.Context(), r.agg, all); err != nil || fmt.Sprint(lists) != "[132 132 132 4]" {
 		t.Errorf("lists of %v, %v", lists, err)
 	}
-	if whole.stored != n {
-		t.Errorf("%d are said", whole.stored)
-	}
+	check.Equal(t, whole.stored, n, "said")
 	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 	for _, c := range all {
 		failed.add(t.Context(), r.agg, c, false)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -86,9 +87,7 @@ func TestSumsOfTwoAggregators(t *testing.T) {
 				}
 				break
 			}
-			if wrong != "" {
-				t.Errorf("%s, at call %d:\n%s", of, at, wrong)
-			}
+			check.Equal(t, wrong, "", "%s, at call %d", of, at)
 		}
 	}
 }
@@ -167,9 +166,7 @@ func TestHoursMayBeCountedLater(t *testing.T) {
 					t.Fatalf("seed %d: the day %s has %d, want %d", seed, usage.Daily.Part(day), got, want)
 				}
 			}
-			if got := w.rpm(usage.Monthly, w.now); got != used {
-				t.Fatalf("seed %d: the month has %d, want %d", seed, got, used)
-			}
+			check.MustEqual(t, w.rpm(usage.Monthly, w.now), used, "seed %d: the month", seed)
 		}
 	}
 }
@@ -223,9 +220,7 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 			return true, nil
 		})
 		w.countRecords(w.last())
-		if got := strings.Join(wrote, " "); got != want {
-			t.Errorf("the hour turns at midnight: %v: written are %s, want %s", midnight, got, want)
-		}
+		check.Equal(t, strings.Join(wrote, " "), want, "the hour turns at midnight: %v: written", midnight)
 	}
 }
 

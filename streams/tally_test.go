@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -27,9 +28,7 @@ func (r *rig) within(seen *int64, state []byte, final bool) (after []byte, metri
 	}
 	r.metrics.Reset()
 	var response struct{ State json.RawMessage }
-	if err := json.Unmarshal([]byte(r.handle(windowed(records(changes), state, final))), &response); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, json.Unmarshal([]byte(r.handle(windowed(records(changes), state, final))), &response))
 	return response.State, r.metrics.String()
 }
 
@@ -69,9 +68,7 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	state, metrics := r.within(&seen, nil, false)
 	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`,
 		`"Name":"UsageLagMs","Unit":"Milliseconds"`) // a metric of CloudWatch
-	if n := r.snapshots(anHour); n != 0 {
-		t.Errorf("%d snapshots before the end of the fold", n)
-	}
+	check.Equal(t, r.snapshots(anHour), 0, "snapshots before the end of the fold")
 
 	r.now += 3_600_000
 	r.take("c", 0, 1, 1) // in the next hour
@@ -86,14 +83,10 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 
 	_, metrics = r.within(&seen, state, true)
 	r.wants(metrics, `"Pending":0`, `"UsageLagMs":0`)
-	if n := r.snapshots("2023-11-14"); n != 0 {
-		t.Errorf("%d days before the hour is over", n)
-	}
+	check.Equal(t, r.snapshots("2023-11-14"), 0, "days before the hour is over")
 	r.now += 2 * 3_600_000
 	r.within(&seen, nil, true)
-	if diff := r.inexact(); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, r.inexact(), "")
 	_, metrics = r.within(&seen, []byte(`{"zae":"none of ours"}`), false)
 	r.wants(metrics, `"StateLost":1`)
 }
@@ -105,9 +98,7 @@ func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
 	r.now += time.Hour.Milliseconds()
 	r.take("b", 0, 1, 1)
 	batch, err := stream.Decode(windowed(records(r.since(0)), nil, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for range 2 {
 		led := r.agg.newTally(t.Context(), batch, usage.Fold(batch.Changes))
 		if len(led.due) != 1 || led.due[0].parts[0].Entity != "a" || len(led.state.Parts) != 1 {
@@ -136,9 +127,7 @@ func TestWhatFailsIsNotFoundCounted(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
 	batch, err := stream.Decode(windowed(records(r.since(0)), nil, true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for fails, want := range map[bool][3]int64{true: {}, false: {0, 1, 1}} { // found, counted, owed
 		led := r.agg.newTally(t.Context(), batch, usage.Fold(batch.Changes))
 		r.db.SetHook(func(memdynamo.Op) (bool, error) {

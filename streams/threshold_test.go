@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -132,9 +133,7 @@ func (w *quotaWorld) charge() {
 		return
 	}
 	after, err := table.DecodeShard(w.db.Item(b.Key()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	q := after.State.Slots[after.State.Index("budget")]
 	w.spent[q.End] += cost
 	for _, p := range w.percents(q.End) {
@@ -298,9 +297,7 @@ func TestWhatThresholdsCost(t *testing.T) {
 		r.db.ResetStats()
 		before := len(r.thresholds())
 		c := memdynamo.Change{Seq: int64(milli), CreatedAt: r.now, Key: b.Key(), Old: old, New: b.Item()}
-		if got := r.handle(streamtest.PayloadOf(records([]memdynamo.Change{c})...)); got != done {
-			t.Fatal(got)
-		}
+		check.MustEqual(t, r.handle(streamtest.PayloadOf(records([]memdynamo.Change{c})...)), done)
 		return r.db.Stats().ReadUnits, len(r.thresholds()) - before
 	}
 	spend(1_000) // usage reads once what was counted before
@@ -330,9 +327,7 @@ func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 		r.now += 25 * 60_000 // 22:38, 23:03, 23:28
 		b.State = b.State.At(r.now).Take([]int64{1_000, 1000})
 		r.db.Store(b.Item())
-		if got := r.handle(streamtest.PayloadOf(records(r.since(0)[lost+i:][:1])...)); got != done {
-			t.Fatal(got)
-		}
+		check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0)[lost+i:][:1])...)), done)
 		if told := r.thresholds(); len(told) != want || want > 0 && told[0].Percent != 50 {
 			t.Errorf("%d changes later: %+v", i+1, told)
 		}
@@ -364,9 +359,7 @@ func TestAllSharesAreRead(t *testing.T) {
 		}
 		return true, nil
 	})
-	if got := r.handle(payload); got != done {
-		t.Fatal(got)
-	}
+	check.MustEqual(t, r.handle(payload), done)
 	told := r.thresholds()
 	if len(told) != 1 || told[0].Percent != 50 || told[0].Spent != 20 || read != 2+4 {
 		t.Errorf("told %+v after %d keys", told, read)
@@ -394,9 +387,7 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 		t.Errorf("response %s, told %+v", got, r.thresholds())
 	}
 	r.db.SetHook(nil)
-	if got := r.handle(payload); got != done {
-		t.Errorf("second response %s", got)
-	}
+	check.Equal(t, r.handle(payload), done, "second response")
 	if told := r.thresholds(); len(told) != 1 || told[0].Spent != 24 {
 		t.Errorf("told %+v", told)
 	}
@@ -432,17 +423,13 @@ func TestAllThresholdsOfABatchAreReported(t *testing.T) {
 	r.db.Store(b.Item())
 	var log strings.Builder
 	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
-	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-		t.Fatal(got)
-	}
+	check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
 	var told []string
 	for _, th := range r.thresholds() {
 		told = append(told, fmt.Sprintf("%s %d", th.Limit, th.Percent))
 	}
 	slices.Sort(told)
-	if got := strings.Join(told, ", "); got != "budget 50, budget 80, day 50" {
-		t.Errorf("told of %s", got)
-	}
+	check.Equal(t, strings.Join(told, ", "), "budget 50, budget 80, day 50", "told of")
 	r.wants(r.metrics.String(), `"Thresholds":3`)
 	line := `msg="quota threshold" entity=e resource=gpt limit=budget percent=80 spent=33 quota=40 resets_at_ms=1700006400000`
 	if !strings.Contains(log.String(), line+"\n") {

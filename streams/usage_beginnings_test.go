@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -148,9 +149,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 			w.put(key, 2, 110)
 			changes := w.since(0)
 			w.metrics.Reset()
-			if got := w.rig.handle(streamtest.PayloadOf(records(changes[len(changes)-1:])...)); got != done {
-				t.Fatal(got)
-			}
+			check.MustEqual(t, w.rig.handle(streamtest.PayloadOf(records(changes[len(changes)-1:])...)), done)
 			unknown, want := 1, before+20 // in hours and in days
 			if c.want != "" {
 				unknown, want = 0, before+220
@@ -159,9 +158,7 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 					t.Errorf("%s: %d tokens", c.want, n)
 				}
 			}
-			if got := w.sum("rpm"); got != want {
-				t.Errorf("%d tokens are counted in hours and days, want %d", got, want)
-			}
+			check.Equal(t, w.sum("rpm"), want, "tokens are counted in hours and days")
 			if m := fmt.Sprintf(`"BeginningsUnknown":%d`, unknown); !strings.Contains(w.metrics.String(), m) {
 				t.Errorf("metrics %s, want %s", w.metrics.String(), m)
 			}
@@ -185,9 +182,7 @@ func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 			return true, nil
 		})
 		w.agg.conf.Windows = []usage.Window{usage.Hourly}
-		if got := w.rig.handle(streamtest.PayloadOf(records(w.since(0))...)); got != done {
-			t.Fatal(got)
-		}
+		check.MustEqual(t, w.rig.handle(streamtest.PayloadOf(records(w.since(0))...)), done)
 		if n := w.sum("rpm"); looks != want || n != 5 {
 			t.Errorf("%d ms before the end of the hour: %d looks, want %d; %d tokens are counted", left, looks, want, n)
 		}
@@ -235,14 +230,11 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 				out, err := w.agg.Invoke(t.Context(), payload)
 				w.db.SetHook(nil)
 				if all := w.since(1); !told || err != nil || w.acknowledged(out, all) < len(all) {
-					if _, err := w.agg.Invoke(t.Context(), payload); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, check.Err(w.agg.Invoke(t.Context(), payload)))
 				}
 				settle(w)
-				if diff := w.compare(); diff != "" {
-					t.Fatalf("folded: %v, told: %v, after a crash at call %d (applied: %v):\n%s", fold, told, at, applied, diff)
-				}
+				check.MustEqual(t, w.compare(), "",
+					"folded: %v, told: %v, after a crash at call %d (applied: %v)", fold, told, at, applied)
 				if calls < at {
 					break
 				}
@@ -376,9 +368,8 @@ func TestBeginningsAreCountedWithSiblings(t *testing.T) {
 			w.split(1)
 			w.invoke(w.lanes[0], c.history(w), true)
 			settle(w)
-			if got := w.sum("rpm"); got != 2*c.want {
-				t.Errorf("%d tokens are counted in hours and days, the counters grew by %d", got, c.want)
-			}
+			check.Equal(t, w.sum("rpm"), 2*c.want,
+				"tokens are counted in hours and days, the counters grew by %d", c.want)
 		})
 	}
 }

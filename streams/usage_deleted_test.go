@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -43,13 +44,9 @@ func newTenant(t *testing.T) *tenant {
 	}
 	w.lim, err = limiter.Open(t.Context(), dbOf{DB: w.db}, "limits",
 		&limiter.Options{Namespace: w.made.Name(), Timeout: 24 * time.Hour, ConfigTTL: -1, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	err = w.made.SetLimits(t.Context(), admin.Scope{Resource: "gpt"}, limiter.PerMinute("rpm", 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return w
 }
 
@@ -57,9 +54,7 @@ func (w *tenant) take(n int64) {
 	w.t.Helper()
 	_, err := w.lim.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt",
 		Costs: limiter.Costs{"rpm": n}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 }
 
 // count counts so many records, or all.
@@ -123,9 +118,7 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // a purge waits for indexes
 				w := newTenant(t)
 				c.before(w)
-				if err := c.remove(w); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, c.remove(w))
 				w.now += 60_000
 				w.count(c.first) // of several batches
 				w.count(all)
@@ -171,9 +164,7 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 				if !lived { // else usage of which there never was any comes after the deletion
 					w.count(all)
 				}
-				if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(w.made.DeleteEntity(t.Context(), "acme")))
 				w.count(random.IntN(4)) // any part of what is left of it
 				want, lived = 0, false
 				w.now += 1000
@@ -193,9 +184,7 @@ func TestBeginningsAfterADeletion(t *testing.T) {
 	w := newTenant(t)
 	w.take(5)
 	w.count(all)
-	if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.made.DeleteEntity(t.Context(), "acme")))
 	w.count(all)
 	w.now += 20 * 60_000
 	w.take(3)
@@ -215,9 +204,7 @@ func TestUsageWaitsForNotes(t *testing.T) {
 	w.take(5)
 	w.count(all)
 	w.take(5)
-	if _, err := w.made.DeleteEntity(t.Context(), "acme"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.made.DeleteEntity(t.Context(), "acme")))
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if op.Name == memdynamo.BatchGetItem {
 			return false, errors.New("the table does not answer")

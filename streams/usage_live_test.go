@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -25,13 +26,9 @@ func (r *rig) registered(t *testing.T) *admin.Namespace {
 	t.Helper()
 	all, err := admin.Open(t.Context(), twin{Lister: r.db}, "limits",
 		&admin.Options{Now: func() time.Time { return time.UnixMilli(r.now) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	made, err := all.Register(t.Context(), "live")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return made
 }
 
@@ -87,9 +84,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 			for _, w := range []admin.Window{admin.Hourly, admin.Daily} {
 				got := map[time.Time]int64{}
 				for u, err := range made.Usage(t.Context(), admin.UsageQuery{Resource: "gpt", Window: w, Live: true}) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					got[u.Start] += u.Tokens["rpm"]
 				}
 				for start, want := range consumed[w] {
@@ -123,14 +118,10 @@ func TestLiveUsageOfBucketsWithoutMarks(t *testing.T) {
 			r.db.Store(b.Item())
 			got := int64(0)
 			for u, err := range made.Usage(t.Context(), admin.UsageQuery{Resource: "gpt", Window: admin.Hourly, Live: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				got += u.Tokens["rpm"]
 			}
-			if got != c.want {
-				t.Errorf("%d tokens, want %d", got, c.want)
-			}
+			check.Equal(t, got, c.want, "tokens")
 		})
 	}
 }
@@ -167,9 +158,7 @@ func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
 			q := admin.UsageQuery{Entity: "a", Resource: "gpt", Window: w, Live: true,
 				From: time.UnixMilli(r.now).Add(-time.Hour)}
 			for u, err := range made.Usage(t.Context(), q) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				got += u.Tokens["rpm"]
 			}
 			if got != rpm {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -29,33 +30,23 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 			want[pair{entity, resource}] = cost
 		}
 	}
-	if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done {
-		t.Fatalf("answered %s", got)
-	}
+	check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "answered")
 	hourly := map[pair]int64{}
 	for _, it := range r.db.Items() {
 		if !strings.HasPrefix(item.KeyOf(it).SK, "#USAGE#") {
 			continue
 		}
-		if err := item.ValidateItem(it); err != nil {
-			t.Errorf("%q: %v", item.KeyOf(it), err)
-		}
+		check.NoError(t, item.ValidateItem(it), "%q", item.KeyOf(it))
 		s, err := ledger.DecodeSnapshot(it)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if s.Window == "hourly" {
 			hourly[pair{s.Entity, s.Resource}] += s.Counts["tpm"]
 		}
 	}
 	for p, n := range want {
-		if hourly[p] != n {
-			t.Errorf("%q on %q: counted %d, want %d", p.entity, p.resource, hourly[p], n)
-		}
+		check.Equal(t, hourly[p], n, "%q on %q: counted", p.entity, p.resource)
 	}
-	if len(hourly) != len(want) {
-		t.Errorf("%d snapshots, want %d", len(hourly), len(want))
-	}
+	check.Equal(t, len(hourly), len(want), "snapshots")
 }
 
 // The snapshots of a resource whose name looks like a window of another one are left

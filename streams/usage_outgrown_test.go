@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -71,26 +72,19 @@ func TestUsageOfCountersBeyond64Bits(t *testing.T) {
 						got := map[time.Time]int64{}
 						q := admin.UsageQuery{Entity: "e", Resource: "gpt", Window: admin.Daily, Live: live}
 						for u, err := range made.Usage(t.Context(), q) {
-							if err != nil {
-								t.Fatal(err)
-							}
+							check.Must(t, err)
 							got[u.Start] += u.Tokens["bytes"]
 						}
-						if fmt.Sprint(got) != fmt.Sprint(days) {
-							t.Errorf("usage, live %t: %v, want %v", live, got, days)
-						}
+						check.Equal(t, fmt.Sprint(got), fmt.Sprint(days),
+							"usage, live %t: %v, want %v", live, got, days)
 					}
 					all, err := made.Peek(t.Context(), "e", "gpt")
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					want := new(big.Int).Mul(counter, big.NewInt(int64(shards)))
 					if want.Div(want, big.NewInt(1000)); !want.IsInt64() {
 						want.SetInt64(math.MaxInt64)
 					}
-					if got := all[0].Levels[0].Used; got != want.Int64() {
-						t.Errorf("Peek: %d used, want %s", got, want)
-					}
+					check.Equal(t, all[0].Levels[0].Used, want.Int64(), "Peek: used, want %s", want)
 				})
 			}
 		}
@@ -123,9 +117,7 @@ func TestThresholdsOfCountersBeyond64Bits(t *testing.T) {
 					told++
 				}
 			}
-			if told != reached {
-				t.Fatalf("from %s: %d are told of after %d of 40 tokens, want %d", before, told, n, reached)
-			}
+			check.MustEqual(t, told, reached, "from %s: told of after %d of 40 tokens", before, n)
 		}
 	}
 }

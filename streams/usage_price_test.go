@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -135,13 +136,9 @@ func (l *load) play(tb testing.TB) (p price) {
 		begin := time.Now()
 		out, err := r.agg.Invoke(tb.Context(), payload)
 		busy += time.Since(begin)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check.Must(tb, err)
 		var response struct{ State json.RawMessage }
-		if err := json.Unmarshal(out, &response); err != nil {
-			tb.Fatal(err)
-		}
+		check.Must(tb, json.Unmarshal(out, &response))
 		if state = response.State; final {
 			state = nil
 		} else if n := len(state); n > p.largest {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -138,9 +139,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 				})
 				rest()
 				settle(w)
-				if diff := w.compare(); diff != "" {
-					t.Fatalf("before:\n%s", diff)
-				}
+				check.MustEqual(t, w.compare(), "", "before")
 				if mode.together {
 					deliver(lost)
 				} else {
@@ -149,9 +148,7 @@ func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
 					}
 				}
 				settle(w)
-				if diff := w.compare(); diff != "" {
-					t.Error(diff)
-				}
+				check.Equal(t, w.compare(), "")
 			})
 		}
 	}

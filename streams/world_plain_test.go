@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -69,12 +70,8 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 			})
 			r.handle(payload) // nobody learns of the response
 			r.db.SetHook(nil)
-			if got := r.handle(payload); got != done {
-				t.Fatalf("after a crash at write %d: %s", at, got)
-			}
-			if diff := r.inexact(); diff != "" {
-				t.Fatalf("after a crash at write %d (applied: %v):\n%s", at, applied, diff)
-			}
+			check.MustEqual(t, r.handle(payload), done, "after a crash at write %d", at)
+			check.MustEqual(t, r.inexact(), "", "after a crash at write %d (applied: %v)", at, applied)
 			if calls < at {
 				break
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -242,18 +243,14 @@ func (w *world) handlePlain(batch []memdynamo.Change) (out []byte, ok bool) {
 	})
 	defer w.db.SetHook(nil)
 	out, err := w.agg.Invoke(ctx, streamtest.PayloadOf(w.deliver(records(batch))...))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	return out, !dead
 }
 
 func (w *world) loseState(l *lane) {
 	w.Count("states lost")
 	s, err := usage.ParseState(l.state)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	for _, c := range l.held {
 		at := ledger.PositionOf(0, c.SequenceNumber())
 		for _, p := range s.Parts {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -42,15 +43,9 @@ func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
 	for range 2 { // the second delivery finds it refilled
-		if got := r.handle(payload); got != done {
-			t.Fatalf("response %s", got)
-		}
-		if got := r.bucket("e", 0).State.RF; got != r.now {
-			t.Errorf("clock %d, want %d", got, r.now)
-		}
-		if diff := r.unfaithful(before); diff != "" {
-			t.Error(diff)
-		}
+		check.MustEqual(t, r.handle(payload), done, "response")
+		check.Equal(t, r.bucket("e", 0).State.RF, r.now, "clock")
+		check.Equal(t, r.unfaithful(before), "")
 	}
 }
 
@@ -171,16 +166,12 @@ func TestHotBucketSplitsAndPropagates(t *testing.T) {
 				break
 			}
 			seen = changes[len(changes)-1].Seq
-			if got := r.handle(streamtest.PayloadOf(records(changes)...)); got != done {
-				t.Fatalf("response %s", got)
-			}
+			check.MustEqual(t, r.handle(streamtest.PayloadOf(records(changes)...)), done, "response")
 		}
 		r.now += 100
 	}
 	n := r.bucket("e", 0).State.Shards
-	if n != 32 {
-		t.Errorf("shards %d, want 32", n)
-	}
+	check.Equal(t, n, 32, "shards")
 	sum := make([]int64, 3)
 	for k := range n {
 		b := r.bucket("e", k)
@@ -194,7 +185,5 @@ func TestHotBucketSplitsAndPropagates(t *testing.T) {
 	if sum[0] != 600_000 || sum[1] != 40_000_000 {
 		t.Errorf("capacities of the shards add up to %v", sum)
 	}
-	if diff := r.inexact(); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, r.inexact(), "")
 }

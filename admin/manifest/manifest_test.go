@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -31,9 +32,7 @@ entities:
 
 func TestParse(t *testing.T) {
 	got, err := Parse([]byte(full))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	one := []limiter.Limit{limiter.PerMinute("rpm", 1)}
 	want := admin.Manifest{
 		Namespace: "default",
@@ -43,9 +42,7 @@ func TestParse(t *testing.T) {
 			{Scope: admin.Scope{Entity: "kéy"}, Limits: one},
 			{Scope: admin.Scope{Entity: "kéy", Resource: "gpt-4"}, Limits: one}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("read %+v", got)
-	}
+	check.Deep(t, got, want, "read")
 }
 
 func TestBadManifestsAreRefused(t *testing.T) {
@@ -78,9 +75,7 @@ func TestBadManifestsAreRefused(t *testing.T) {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v, want it to say %s", text, err, want)
 		}
-		if !reflect.DeepEqual(m, admin.Manifest{}) {
-			t.Errorf("%q: read as %+v", text, m)
-		}
+		check.Deep(t, m, admin.Manifest{}, "%q: read as", text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -35,9 +36,7 @@ entities:
   beta:
     resources: {gpt-4: {limits: {<<: *gold, tpm: {capacity: 5, schedule: []}}}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	rpm, gpt := limiter.PerMinute("rpm", 100), admin.Scope{Resource: "gpt-4"}
 	acme, beta := admin.Scope{Entity: "acme", Resource: "gpt-4"}, admin.Scope{Entity: "beta", Resource: "gpt-4"}
 	want := admin.Manifest{
@@ -53,9 +52,7 @@ entities:
 		Entities: []admin.Entity{{ID: "acme", Name: "Acme", Parent: "org", Cascade: true,
 			Metadata: map[string]any{"plan": "gold", "seats": 5, "tags": []any{"a", "b"}}}, {ID: "org"}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("read %+v\nwant %+v", got, want)
-	}
+	check.Deep(t, got, want, "read")
 }
 
 // What Python 0.17 reads and ours does not obey is refused with its line and the reason, and so is
@@ -91,9 +88,7 @@ func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
 		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\nerror is %v\nwant it to say %s", text, err, want)
 		}
-		if !reflect.DeepEqual(m, admin.Manifest{}) {
-			t.Errorf("%q: read as %+v", text, m)
-		}
+		check.Deep(t, m, admin.Manifest{}, "%q: read as", text)
 	}
 }
 

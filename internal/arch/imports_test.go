@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/bucket":            {"internal/calendar"},
 	"internal/bucket/buckettest": {"internal/bucket", "internal/loadcheck"},
 	"internal/calendar":          {},
+	"internal/check":             {}, // comparisons of tests
 	"internal/item":              {},
 	"internal/item/itemtest":     {"internal/item"},
 	"internal/sequence":          {},
@@ -123,7 +124,7 @@ const (
 // here because they bring no module of their own; limitertest gives the twin to the
 // tests of users, and wants a testing.TB.
 var kit = []string{"internal/memdynamo", "internal/storetest", "internal/item/itemtest", "internal/stream/streamtest",
-	"internal/bucket/buckettest", "internal/loadcheck/loadchecktest", "limitertest"}
+	"internal/bucket/buckettest", "internal/check", "internal/loadcheck/loadchecktest", "limitertest"}
 
 // paths returns the import paths of folders.
 func paths(folders []string) (out []string) {

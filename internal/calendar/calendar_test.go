@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // edges walks through minutes one by one, with the standard library's own arithmetic of dates: a
@@ -87,9 +89,7 @@ func TestEdgesEqualANaiveWalk(t *testing.T) {
 		from := time.Unix(random.Int64N(130*365*86400)/60*60, 0)
 		to := from.AddDate(0, 3, 0)
 		canonical, err := Cron(cron, zone.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		c, _ := Parse(canonical)
 		want, at := edges(t, cron, zone, from, to), from.UnixMilli()-1
 		for _, edge := range want {
@@ -114,9 +114,7 @@ func TestLastDaysOfMonths(t *testing.T) {
 		"m0h0D1M1,4,7,10@UTC": {"2027-01-01", "2027-04-01", "2027-07-01", "2027-10-01", "2028-01-01"},
 	} {
 		c, err := Parse(canonical)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		at := time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC).UnixMilli()
 		for _, day := range want {
 			if at = c.Next(at); time.UnixMilli(at).UTC().Format("2006-01-02") != day {
@@ -130,9 +128,7 @@ func TestLastDaysOfMonths(t *testing.T) {
 // from the beginning of 1970 on, which says that there is one, and from any other instant.
 func TestLeapDaysOnSundays(t *testing.T) {
 	c, err := Parse("m0h0D29M2w*/7@UTC")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	at := int64(0)
 	for _, year := range []int{1976, 2004, 2032, 2060, 2088, 2128} {
 		at = c.Next(at)
@@ -185,9 +181,7 @@ func play(t *testing.T, want map[string][]string) {
 	t.Helper()
 	for canonical, edges := range want {
 		c, err := Parse(canonical)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		begin, _ := time.Parse("2006-01-02 15:04", edges[0])
 		at := begin.UnixMilli() - 1
 		for _, edge := range edges {
@@ -216,12 +210,8 @@ func TestWhatIsStoredComesBack(t *testing.T) {
 		{"0 0 L * *", "UTC", "UTC", "2m0h0DL@UTC"},
 	} {
 		canonical, err := Cron(c.cron, c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Stored(canonical, c.item); got != c.stored {
-			t.Errorf("%q in %s is stored as %q, want %q", c.cron, c.zone, got, c.stored)
-		}
+		check.Must(t, err)
+		check.Equal(t, Stored(canonical, c.item), c.stored, "%q in %s is stored as", c.cron, c.zone)
 		if got, err := Read(c.stored, c.item); got != canonical || err != nil {
 			t.Errorf("%q is read as %q, %v, want %q", c.stored, got, err, canonical)
 		}
@@ -294,34 +284,24 @@ func TestTextForPeople(t *testing.T) {
 		"m0;m30w7@Asia/Tokyo": "0 * * * *; 30 * * * 7 Asia/Tokyo",
 		"odd@UTC":             "odd UTC",
 	} {
-		if got := Text(canonical); got != want {
-			t.Errorf("%q is %q, want %q", canonical, got, want)
-		}
+		check.Equal(t, Text(canonical), want, "%q", canonical)
 	}
 	for canonical, want := range map[string]string{"m0@UTC": "UTC", "+60": "", "m0": ""} {
-		if got := Zone(canonical); got != want {
-			t.Errorf("the zone of %q is %q, want %q", canonical, got, want)
-		}
+		check.Equal(t, Zone(canonical), want, "the zone of %q", canonical)
 	}
 }
 
 // What has no date has no edge.
 func TestTheEndsOfTime(t *testing.T) {
 	c, err := Parse("m0@UTC")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, ms := range []int64{farthest + 1, -farthest - 1, math.MaxInt64, math.MinInt64} {
-		if got := c.Next(ms); got != Never {
-			t.Errorf("the edge after %d is %d, want none", ms, got)
-		}
+		check.Equal(t, c.Next(ms), Never, "the edge after %d is, want none", ms)
 	}
 	const hour = 3_600_000
 	for ms, want := range map[int64]int64{-1: 0, 0: hour, hour - 1: hour, -hour - 1: -hour, -hour: 0, -hour + 1: 0,
 		farthest: farthest + 1000} {
-		if got := c.Next(ms); got != want {
-			t.Errorf("the edge after %d is %d, want %d", ms, got, want)
-		}
+		check.Equal(t, c.Next(ms), want, "the edge after %d", ms)
 	}
 }
 
@@ -330,9 +310,7 @@ func TestTheEndsOfTime(t *testing.T) {
 func TestThePeriodsAskedForLastAreKnown(t *testing.T) {
 	const day = 24 * 3_600_000
 	c, err := parse("m0h0@UTC") // nobody else asks this one
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, ms := range []int64{7*day + 5, day + 5, day + 4} {
 		c.Next(ms)
 	}
@@ -367,9 +345,7 @@ func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
 		body, _, _ := strings.Cut(form, "@")
 		entries := strings.Split(body, ";")
 		text, err := parseCompact(entries[len(entries)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if e, _ := parseFields(text); e.finest != month {
 			t.Errorf("%q is looked at within months", form)
 		}
@@ -379,13 +355,9 @@ func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
 // steps returns how many local times are looked at until a calendar begins after one.
 func steps(t *testing.T, canonical, after string) (n int) {
 	c, err := Parse(canonical)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	from, err := time.Parse("2006-01-02 15:04", after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for m := from.Unix()/60 + 1; ; {
 		n++
 		next, begins := c.entries[0].look(m)
@@ -417,9 +389,7 @@ func TestHowManyMinutesAreLookedAt(t *testing.T) {
 		{"w1@UTC", "2027-01-18 09:30", 8},
 		{"M1-6@UTC", "2027-01-18 09:30", 13},
 	} {
-		if got := steps(t, c.canonical, c.after); got != c.want {
-			t.Errorf("%s after %s: %d minutes, want %d", c.canonical, c.after, got, c.want)
-		}
+		check.Equal(t, steps(t, c.canonical, c.after), c.want, "%s after %s: minutes", c.canonical, c.after)
 	}
 }
 

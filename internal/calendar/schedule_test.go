@@ -6,23 +6,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func instant(t *testing.T, text string) int64 {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return at.UnixMilli()
 }
 
 // Business hours of a zone, in a week in which its clocks are set forward.
 func TestWindowsOfASchedule(t *testing.T) {
 	s, err := ParseSchedule("h9-16w1-5s2000;w6,7c5@Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	hours, weekend, own := Change{Scale: 2000}, Change{Capacity: 5}, Change{}
 	for _, c := range []struct {
 		at   string
@@ -47,9 +45,7 @@ func TestWindowsOfASchedule(t *testing.T) {
 func TestAScheduleWithoutEdges(t *testing.T) {
 	for _, form := range []string{"s500@UTC", "s500;m*/2c5@UTC", "c7;s500;m5s2000@Asia/Tokyo"} {
 		s, err := ParseSchedule(form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if next := s.Next(1_700_000_000_000); next != Never {
 			t.Errorf("%s: %d", form, next)
 		}

@@ -3,10 +3,10 @@ package config
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -44,9 +44,7 @@ func TestPagesOfAProvisioner(t *testing.T) {
 		got.Described = append(got.Described, p.Described...)
 	}
 	slices.Sort(got.Described)
-	if !reflect.DeepEqual(got, large) {
-		t.Error("the pages hold something else")
-	}
+	check.Deep(t, got, large, "the pages hold something else")
 	less := large
 	less.Entities = maps.Clone(large.Entities)
 	delete(less.Entities, "tenant-00007")
@@ -68,17 +66,13 @@ func TestPagesOfAProvisioner(t *testing.T) {
 			t.Fatal("a page that is there is taken for none")
 		}
 	}
-	if changed != 1 {
-		t.Errorf("one entity less changes %d pages", changed)
-	}
+	check.Equal(t, changed, 1, "one entity less changes pages")
 }
 
 // An item with the key of something else is no state of a provisioner.
 func TestOnlyAProvisionersKeyHasItsState(t *testing.T) {
 	it := Provisioner{Namespace: "ns"}.Item()
-	if _, err := DecodeProvisioner(it); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(DecodeProvisioner(it)))
 	sk := item.KeyOf(it).SK
 	for _, other := range []string{"#VERSION", sk + "x", sk + "#0", sk + "#"} {
 		if it[item.AttrSK] = item.S(other); IsProvisioner(item.KeyOf(it)) {

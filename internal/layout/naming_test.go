@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -28,9 +29,7 @@ var hostileNames = []string{
 func TestNamesSurviveTheirKeys(t *testing.T) {
 	keys := map[item.Key][2]string{}
 	for _, entity := range hostileNames {
-		if err := layout.CheckEntity(entity); err != nil {
-			t.Errorf("entity %q: %v", entity, err)
-		}
+		check.NoError(t, layout.CheckEntity(entity), "entity %q", entity)
 		for _, resource := range hostileNames {
 			k := layout.BucketKey("ns", entity, resource, 12)
 			ns, e, r, shard, ok := layout.ParseBucketPK(k.PK)
@@ -55,9 +54,7 @@ func TestNamesSurviveTheirKeys(t *testing.T) {
 				survives(t, config.Entity{Namespace: "ns", ID: entity, Parent: resource}, config.Entity.Item, config.DecodeEntity),
 				survives(t, audit, ledger.Audit.Item, ledger.DecodeAudit),
 			} {
-				if err := item.ValidateItem(it); err != nil {
-					t.Fatalf("%q on %q: %v", entity, resource, err)
-				}
+				check.Must(t, item.ValidateItem(it), "%q on %q", entity, resource)
 				for attr, most := range map[string]int{item.AttrGSI2SK: 1024, item.AttrGSI3SK: 1024, item.AttrGSI4SK: 1024,
 					item.AttrGSI1SK: 1024} {
 					if s, ok := it[attr].(*types.AttributeValueMemberS); ok && len(s.Value) > most {
@@ -86,9 +83,7 @@ func TestPlainNamesAreNotEscaped(t *testing.T) {
 	if k := layout.BucketKey("ns", entity, resource, 0); k.PK != "ns/BUCKET#"+entity+"#"+resource+"#0" {
 		t.Errorf("key %q", k.PK)
 	}
-	if s := layout.EntitySubject(entity); s != entity {
-		t.Errorf("subject %q", s)
-	}
+	check.Equal(t, layout.EntitySubject(entity), entity, "subject")
 }
 
 // No entity is taken for the namespace or a resource in the audit trail, and no

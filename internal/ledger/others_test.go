@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -80,9 +81,7 @@ func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m M
 	u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
 		Start: "2023-11-14T22:00:00Z", Counts: counts, Events: 1, Seen: seen, Moves: []Move{m}}
 	after, held, err := u.Update().Apply(*snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if held {
 		*snapshot = after
 	}
@@ -295,9 +294,7 @@ func TestSharedSnapshotsStayKnown(t *testing.T) {
 	for name, begun := range map[string]item.Item{"shared": foreign.Item(), "ours": nil} {
 		shared := begun != nil
 		it := count(begun, true, 10, Move{From: Expect{Exactly: true}, To: mark(10, 310)})
-		if got := MarksOf(it).Shared(); got != shared {
-			t.Errorf("%s: shared is %v after the first mark", name, got)
-		}
+		check.Equal(t, MarksOf(it).Shared(), shared, "%s: shared is after the first mark", name)
 		from := mark(20, 310) // another life
 		it = count(it, false, 5, Move{From: Expect{Counted: &from}, To: mark(20, 5)})
 		if got := MarksOf(it).Shared(); got != shared || shared && !reflect.DeepEqual(it[attrShared], item.B([]byte{1})) {

@@ -3,6 +3,8 @@ package ledger
 import (
 	"bytes"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Positions are in the order of their streams, and of their sequence numbers within one, however long
@@ -25,15 +27,11 @@ func TestPositionsAreInOrder(t *testing.T) {
 			} else if i > j {
 				want = 1
 			}
-			if got := p.Compare(q); got != want {
-				t.Errorf("%+v to %+v: %d", p, q, got)
-			}
+			check.Equal(t, p.Compare(q), want, "%+v to %+v", p, q)
 		}
 		before := p.Before()
 		if i%len(numbers) == 0 {
-			if before != p {
-				t.Errorf("before the first is %+v", before)
-			}
+			check.Equal(t, before, p, "before the first")
 			continue
 		}
 		if before.Compare(p) >= 0 || before.Stream != p.Stream || before.Compare(all[i-1]) < 0 {
@@ -41,20 +39,14 @@ func TestPositionsAreInOrder(t *testing.T) {
 		}
 	}
 	for _, other := range []string{"1/2", "1 2", "1x2", "1:2"} { // none is a digit
-		if got := PositionOf(5, other); got != PositionOf(5, "102") {
-			t.Errorf("%q is %+v", other, got)
-		}
+		check.Equal(t, PositionOf(5, other), PositionOf(5, "102"), "%q", other)
 	}
 	long := numbers[len(numbers)-1]
-	if got := PositionOf(5, "0000000"+long); got != PositionOf(5, long) {
-		t.Errorf("with zeros before it, %s is %+v", long, got)
-	}
-	if got := PositionOf(5, "10000000000000000000").Before(); got != PositionOf(5, "9999999999999999999") {
-		t.Errorf("before 10^19 is %+v", got)
-	}
-	if got := PositionOf(5, "100000000000000000000000000000000000000").Before(); got != all[len(numbers)+5] {
-		t.Errorf("before 10^38 is %+v", got)
-	}
+	check.Equal(t, PositionOf(5, "0000000"+long), PositionOf(5, long), "with zeros before it, %s", long)
+	check.Equal(t, PositionOf(5, "10000000000000000000").Before(), PositionOf(5, "9999999999999999999"),
+		"before 10^19")
+	check.Equal(t, PositionOf(5, "100000000000000000000000000000000000000").Before(), all[len(numbers)+5],
+		"before 10^38")
 	p := PositionOf(5, "700")
 	if n, ok := p.Plus(30).Since(p); n != 30 || !ok || p.Plus(30) != PositionOf(5, "730") {
 		t.Errorf("30 after it is %d, %v after it", n, ok)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -78,9 +79,7 @@ func TestAmountsSaturate(t *testing.T) {
 	for range 3 {
 		sum.Add(half)
 	}
-	if !reflect.DeepEqual(sum, most) {
-		t.Errorf("three times 2^62 are %+v", sum)
-	}
+	check.Deep(t, sum, most, "three times 2^62")
 	sum.Sub(half)
 	sum.Sub(half)
 	sum.Sub(half)
@@ -206,9 +205,7 @@ func TestDaysOfOthersAreReplaced(t *testing.T) {
 		"of another key":      {day(func(it item.Item) { it["SK"] = item.S("#USAGE#gpt#2023-11-14T01:00:00Z") }), false},
 	} {
 		u, due := Replace(c.it, hours)
-		if due != c.due {
-			t.Errorf("%s: %v", name, due)
-		}
+		check.Equal(t, due, c.due, name)
 		if !due {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -60,9 +61,7 @@ func batch(n, buckets int) []byte {
 func decode(t testing.TB, payload []byte) stream.Batch {
 	t.Helper()
 	b, err := stream.Decode(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 
@@ -102,9 +101,8 @@ func TestWhatEndedUnspentIsNotCounted(t *testing.T) {
 	if len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: -2_000}) {
 		t.Errorf("deltas %+v", c.Deltas)
 	}
-	if c.Used[0] != (stream.Used{Limit: "rpm", Before: 50, After: 48, Was: true, Is: true}) {
-		t.Errorf("used %+v", c.Used)
-	}
+	check.Equal(t, c.Used[0], stream.Used{Limit: "rpm", Before: 50, After: 48, Was: true, Is: true},
+		"used %+v", c.Used)
 	gone := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: now.Item()})).Changes[0]
 	if gone.Used[0] != (stream.Used{Limit: "rpm", Before: 48, Was: true}) {
 		t.Errorf("its last word is %+v", gone.Used)
@@ -131,9 +129,7 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	b.State.Slots[1].Soft = true
 	b.State.HeldUntil, b.State.Slots[0].Held, b.State.Slots[1].Ended = t0+1_500, 3_000, 7_000
 	want, err := table.DecodeShard(b.Item())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: b.Item()})).Changes[0].New
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -211,9 +207,7 @@ func TestUnclearRemaindersAreNone(t *testing.T) {
 		"of two types":     strings.Replace(whole, `"M":{`, `"N":"1","M":{`, 1),
 		"a list":           strings.Replace(whole, `"M":{`, `"L":[],"x":{`, 1),
 	} {
-		if n := rests(strings.Replace(payload, whole, odd, 1)); n != 0 {
-			t.Errorf("%s: %d remainders", name, n)
-		}
+		check.Equal(t, rests(strings.Replace(payload, whole, odd, 1)), 0, "%s: remainders", name)
 	}
 }
 
@@ -362,9 +356,7 @@ func TestStreamOfARecord(t *testing.T) {
 		t.Fatalf("batch %+v", got)
 	}
 	for i, n := range names {
-		if got.Changes[i].Stream != n.want {
-			t.Errorf("%q: stream of %d, want %d", n.arn, got.Changes[i].Stream, n.want)
-		}
+		check.Equal(t, got.Changes[i].Stream, n.want, "%q: stream of", n.arn)
 	}
 }
 
@@ -409,9 +401,7 @@ func TestResultOutlivesThePayload(t *testing.T) {
 	for i := range payload {
 		payload[i] = '#'
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Error("changes point into the payload")
-	}
+	check.Deep(t, got, want, "changes point into the payload")
 }
 
 // The last word of a bucket that is removed is in its old image, whoever removed it.
@@ -426,9 +416,7 @@ func TestRemovalCarriesTheLastCounters(t *testing.T) {
 		New:  table.Shard{Namespace: b.Namespace, Entity: "e", Resource: b.Resource, State: bucket.State{Shard: 3}},
 		Used: []stream.Used{{Limit: "rpm", Before: 5, Was: true}, {Limit: "tpm", Before: 100, Was: true}},
 	}
-	if !reflect.DeepEqual(c, want) {
-		t.Errorf("got  %+v\nwant %+v", c, want)
-	}
+	check.Deep(t, c, want)
 }
 
 // Levels and counters that 64 bits cannot hold, and items of any number of
@@ -444,9 +432,7 @@ func TestHostileItemsAreRead(t *testing.T) {
 		&types.AttributeValueMemberN{Value: "1" + strings.Repeat("0", 37)}
 	now["b_rpm_tk"] = &types.AttributeValueMemberN{Value: "-9223372036854775809"}
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: old, New: now}))
-	if len(got.Changes) != 1 {
-		t.Fatalf("malformed: %s", got.Malformed[0].Reason)
-	}
+	check.MustEqual(t, len(got.Changes), 1, "malformed: %+v", got.Malformed)
 	c := got.Changes[0]
 	if len(c.Used) != 3003 || len(c.Deltas) != 5 || c.Deltas[0] != (stream.Delta{Limit: "big", Milli: math.MaxInt64}) ||
 		c.Deltas[1] != (stream.Delta{Limit: "day0042", Milli: 2000}) {

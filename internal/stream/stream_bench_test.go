@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -20,9 +21,7 @@ func benchmark(b *testing.B, decode func(payload []byte) int) {
 	b.SetBytes(int64(len(payload)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if n := decode(payload); n != benchRecords {
-			b.Fatal(n)
-		}
+		check.MustEqual(b, decode(payload), benchRecords)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
 }
@@ -30,9 +29,7 @@ func benchmark(b *testing.B, decode func(payload []byte) int) {
 func BenchmarkDecode(b *testing.B) {
 	benchmark(b, func(payload []byte) int {
 		got, err := stream.Decode(payload)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		return len(got.Changes)
 	})
 }
@@ -40,13 +37,9 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkDecodeFold(b *testing.B) {
 	benchmark(b, func(payload []byte) int {
 		got, err := stream.Decode(payload)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		parts := usage.Extend(nil, usage.Fold(got.Changes), usage.Hourly)
-		if len(parts) != benchBuckets {
-			b.Fatal(len(parts))
-		}
+		check.MustEqual(b, len(parts), benchBuckets)
 		for i := range parts {
 			usage.Totals(parts[i:i+1], usage.Hourly)
 		}
@@ -57,9 +50,7 @@ func BenchmarkDecodeFold(b *testing.B) {
 func BenchmarkLambdaEventDecode(b *testing.B) {
 	benchmark(b, func(payload []byte) int {
 		var e events.DynamoDBEvent
-		if err := json.Unmarshal(payload, &e); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, json.Unmarshal(payload, &e))
 		return len(e.Records)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -30,9 +31,7 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 		put, _ := create(sampleNow, Costs([]bucket.Limit{{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}}))
 		put.Item[c.attr] = item.N(c.v)
 		_, err := DecodeShard(put.Item)
-		if (err != nil) != c.wrong {
-			t.Errorf("%s=%d: %v", c.attr, c.v, err)
-		}
+		check.Equal(t, err != nil, c.wrong, "%s=%d: %v", c.attr, c.v, err)
 		most := int64(math.MaxInt64)
 		if c.attr == AttrShardCount {
 			most = 1 << 20
@@ -55,9 +54,7 @@ func TestAttributesThatNameALimit(t *testing.T) {
 	}
 	for attr, want := range map[string]bool{"s_fly_ep": true, "s_x_ep": true, "b_fly_ep": false, "s_fly_0": false,
 		"s__ep": false, "ep": false} {
-		if got := HasSlots([]byte(attr)); got != want {
-			t.Errorf("%s: slots %v", attr, got)
-		}
+		check.Equal(t, HasSlots([]byte(attr)), want, "%s: slots", attr)
 	}
 }
 
@@ -105,9 +102,7 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 		}
 		it := maps.Clone(whole)
 		it[AttrRemainders] = item.Map(item.Item{layout.AttrRF: item.N(b.State.RF), of: wrong})
-		if _, err := DecodeShard(it); !errors.Is(err, ErrUnreadable) {
-			t.Errorf("remainders whose %s is none: %v", of, err)
-		}
+		check.Is(t, check.Err(DecodeShard(it)), ErrUnreadable, "remainders whose %s is none", of)
 		played++
 	}
 	if played < 50 {

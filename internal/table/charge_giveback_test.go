@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -37,9 +38,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		t.Logf("after ten of %d: %s %v", sign*most, b.State, stored["b_rpm_tc"].(*types.AttributeValueMemberN).Value)
 		plan := table.Charge{Image: b, Costs: table.Costs(limits, 10_000),
 			Now: now + 1}.Plan()
-		if granted := plan.Verdict.Granted; granted != (sign < 0) {
-			t.Errorf("after ten of %d: granted %v", sign*most, granted)
-		}
+		check.Equal(t, plan.Verdict.Granted, sign < 0, "after ten of %d: granted", sign*most)
 		for range 10 {
 			settle(-sign*most, true)
 		}
@@ -56,8 +55,6 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 			}
 			stored = applied(t, plan.Update, stored)
 		}
-		if burst != 10 {
-			t.Errorf("%d granted at once when all is even, want 10", burst)
-		}
+		check.Equal(t, burst, 10, "granted at once when all is even")
 	}
 }

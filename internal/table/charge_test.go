@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -51,13 +52,9 @@ func TestExamplesOfTheCharge(t *testing.T) {
 			image(ten, 0, 100, 95), 0},
 	} {
 		after, held, err := c.charge.Plan().Update.Apply(c.stored.Item())
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		check.Must(t, err, c.name)
 		if !held {
-			if c.level != -99 {
-				t.Errorf("%s: refused", c.name)
-			}
+			check.Equal(t, c.level, -99, "%s: refused", c.name)
 			continue
 		}
 		if !item.Equal(after["b_rpm_tk"], item.N(c.level*s)) {

@@ -1,10 +1,10 @@
 package table
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A cost needs a share that holds it beside what it leaves: 10 for a cost of 6 that leaves 40 %, rounded
@@ -32,9 +32,7 @@ func TestWhatMayBeOwed(t *testing.T) {
 		{Cost{Limit: bucket.Limit{Name: "q", Reset: "+5"}, Milli: 5}, false},
 		{Cost{Limit: bucket.Limit{Name: "s", InFlight: true, Period: 5000}, Milli: 5}, false},
 	} {
-		if got := c.cost.Owed(); got != c.want {
-			t.Errorf("%+v: %v", c.cost, got)
-		}
+		check.Equal(t, c.cost.Owed(), c.want, "%+v", c.cost)
 	}
 }
 
@@ -63,9 +61,7 @@ func TestSlotsThatAreCounted(t *testing.T) {
 		{"of no slots", 40_000, Cost{Limit: bucket.Limit{Name: "wcu"}, Milli: -1}, false},
 		{"not there", 40_000, Cost{Limit: bucket.Limit{Name: "x", InFlight: true, Period: 5000}, End: 5000}, false},
 	} {
-		if got := c.cost.Counts(s.At(c.at)); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, c.cost.Counts(s.At(c.at)), c.want, c.name)
 	}
 }
 
@@ -104,9 +100,7 @@ func TestWhatIsGivenBackTooLate(t *testing.T) {
 		}
 		got := decode(t, after)
 		for i, l := range limits {
-			if n := got.State.Slots[got.State.Index(l.Name)].Tokens; n != c.want[i] {
-				t.Errorf("%s: %d of %s, want %d", c.name, n, l.Name, c.want[i])
-			}
+			check.Equal(t, got.State.Slots[got.State.Index(l.Name)].Tokens, c.want[i], "%s: of %s", c.name, l.Name)
 		}
 	}
 }
@@ -151,8 +145,6 @@ func TestWhatCostsNeed(t *testing.T) {
 			[]int64{-1, -7, -1, -1}},
 		{[]Cost{{Limit: unlimited, Milli: 5, Floor: 40}}, []int64{4e17 + 5, -1, -1, -1}},
 	} {
-		if got := needsBySlot(nil, s, c.costs); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %v, want %v", c.costs, got, c.want)
-		}
+		check.Slices(t, needsBySlot(nil, s, c.costs), c.want, "%+v", c.costs)
 	}
 }

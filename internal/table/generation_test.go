@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -34,9 +35,7 @@ type lives struct {
 
 func (l *lives) image(k int) table.Shard {
 	b, err := table.DecodeShard(l.items[k])
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check.Must(l.t, err)
 	return b
 }
 
@@ -190,9 +189,7 @@ func TestNoGenerationComesBack(t *testing.T) {
 			played += l.played
 		}
 		t.Logf("%d sequences, %s: %s", played, cmp.Or(tt.defect, "no defect"), cmp.Or(back, "none comes back"))
-		if (back != "") != (tt.defect != "") {
-			t.Errorf("defect %q: %q", tt.defect, back)
-		}
+		check.Equal(t, back != "", tt.defect != "", "defect %q: %q", tt.defect, back)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -63,9 +64,7 @@ func (e *expiring) image() (table.Shard, bool) {
 		return table.Shard{}, false
 	}
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.Must(e.t, err)
 	return b, true
 }
 
@@ -180,9 +179,7 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 	}
 	e.debts++
 	after, err := table.DecodeShard(it)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	check.Must(e.t, err)
 	if u, ok := table.Prolong(after, e.now); ok {
 		e.prolonged++
 		e.write(u)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -45,9 +46,7 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 				t.Errorf("%s: the counter is %d", c.name, sl.Used)
 			}
 		}
-		if got != " "+c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, got, " "+c.want, "%s, want %s", c.name, c.want)
 		after := applied(t, Charge{Image: image, Costs: Costs(c.costs), Now: sampleNow, Force: true}.Plan().Update, put.Item)
 		if begins := !item.Equal(after[AttrGeneration], put.Item[AttrGeneration]); begins != c.begins {
 			t.Errorf("%s: another generation %v", c.name, begins)
@@ -92,8 +91,6 @@ func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
 		if got += first; got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
-		if len(b.State.Slots) != c.stored+1 {
-			t.Errorf("%s: the image has %d limits left", c.name, len(b.State.Slots))
-		}
+		check.Equal(t, len(b.State.Slots), c.stored+1, "%s: the image has limits left", c.name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -50,9 +51,7 @@ func TestPartsOfKeys(t *testing.T) {
 			t.Errorf("%v: %q, %v, want %q", k, entity, ok, want)
 		}
 	}
-	if got := ledger.AuditID(layout.AuditKey("ns", "s", "01HX")); got != "01HX" {
-		t.Errorf("the event is %q", got)
-	}
+	check.Equal(t, ledger.AuditID(layout.AuditKey("ns", "s", "01HX")), "01HX", "the event")
 	for name, c := range map[string]struct {
 		it   item.Item
 		want bool
@@ -62,8 +61,6 @@ func TestPartsOfKeys(t *testing.T) {
 		"a snapshot": {item.Item{layout.AttrWindow: item.S("hour")}, true},
 		"neither":    {item.Item{layout.AttrRF: item.S("x"), layout.AttrWindow: item.N(1)}, false},
 	} {
-		if got := layout.IsWhole(c.it); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.Equal(t, layout.IsWhole(c.it), c.want, name)
 	}
 }

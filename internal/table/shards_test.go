@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -88,9 +89,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 			t.Fatalf("charge: held %v, %v", ok, err)
 		}
 		after, held, err := split[0].Apply(zero)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if want := late <= table.MaxLag; held != want {
 			t.Errorf("split of %d ms ago held %v, want %v", late, held, want)
 		}
@@ -125,9 +124,7 @@ func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
 			of = append(of, parent)
 		}
 		writes := table.Restore(like, c.shard, c.count, now, 3)
-		if len(writes) != len(of) {
-			t.Fatalf("%+v: %d writes", c, len(writes))
-		}
+		check.MustEqual(t, len(writes), len(of), "%+v: writes", c)
 		for i, w := range writes {
 			if want := layout.BucketKey("ns", "e", "r", of[i]); w.Target() != want {
 				t.Errorf("%+v: write %d is of %v, want %v", c, i, w.Target(), want)
@@ -234,9 +231,7 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 		}
 		writes := table.Merge(b, other, 1, now)
 		after := applied(t, writes[1], b.Item())
-		if got := len(decode(t, after).State.Slots) - 1; got != want {
-			t.Errorf("%d limits and 3 others are %d, want %d", own, got, want)
-		}
+		check.Equal(t, len(decode(t, after).State.Slots)-1, want, "%d limits and 3 others", own)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -132,9 +133,7 @@ func usageSample(window, start, part string) ledger.Snapshot {
 func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 	all := samples()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := item.ValidateItem(all[name]); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.NoError(t, item.ValidateItem(all[name]), name)
 		golden(t, filepath.Join("items", name+".json"), itemtest.JSON(all[name]))
 	}
 	files, _ := filepath.Glob(filepath.Join("testdata", "items", "*.json"))
@@ -149,12 +148,8 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check.Must(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -257,9 +252,8 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	few.State.Slots = b.State.Slots[2:]
 	t.Logf("taken ahead of: %d bytes, with 6 limits %d; such a write costs %d and %d units", ahead, item.Size(few.Item()),
 		itemtest.WriteUnits(nil, b.Item()), itemtest.WriteUnits(nil, few.Item()))
-	if n := itemtest.WriteUnits(nil, few.Item()); n != 1 {
-		t.Errorf("a bucket with 6 limits of which is taken ahead costs %d write units", n)
-	}
+	check.Equal(t, itemtest.WriteUnits(nil, few.Item()), 1,
+		"a bucket with 6 limits of which is taken ahead costs write units")
 	if full > 1024 {
 		t.Errorf("bucket of %d bytes costs %d write units", full, itemtest.WriteUnits(nil, b.Item()))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -114,13 +115,9 @@ func otherWrites(t *testing.T) []call {
 	pages := pagedSample.Pages()
 	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
 	noted, _, err := config.Deleted(ns, "key-1", sampleNow-1).Apply(nil)
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	odd, _, err := config.Deleted(ns, "key-1", math.MaxInt64/2).Apply(nil)
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	list := ledger.OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
 	fresh, claimed, later := ledger.OwedCursor{}, ledger.OwedCursor{Claimed: 7}, ledger.OwedCursor{Counted: 5, Claimed: 9}
 	cursor := func(c ledger.OwedCursor) item.Item {
@@ -236,9 +233,7 @@ func usageWrites(t *testing.T) []call {
 	daily := item.Item{item.AttrPK: sum.Key().Item()[item.AttrPK], item.AttrSK: sum.Key().Item()[item.AttrSK],
 		"total_events": item.N(2), "rpm": item.N(3)}
 	stored, _, err := sumOver(nil).Apply(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	write := sumOver(daily)
 	sum.Events++
 	return []call{

@@ -3,6 +3,7 @@ package usage
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -44,9 +45,7 @@ func TestWhatOthersHaveCountedIsNotCountedAgain(t *testing.T) {
 			grew("20", hour+1, 107, 112), grew("30", hour+2, 120, 121), grew("40", hour+3, 131, 132),
 		} {
 			it = next(t, Snapshots{Known: true, Current: it}, Add, record)
-			if got := ledger.AmountOf(it).Tokens["rpm"]; got != want[i] {
-				t.Errorf("%d by others: %d after record %d, want %d", others, got, i, want[i])
-			}
+			check.Equal(t, ledger.AmountOf(it).Tokens["rpm"], want[i], "%d by others: after record %d", others, i)
 		}
 	}
 }
@@ -75,8 +74,6 @@ func TestWhatOthersHaveCountedOfAnEarlierHour(t *testing.T) {
 		it := counted(next(t, Snapshots{}, Add, created("10", hour, 100)), others)
 		known := Snapshots{Known: true, PreviousKnown: true, Sure: true, Previous: []item.Item{it}}
 		it = next(t, known, Complete, grew("20", hour+hourMillis, 107, 112))
-		if got := ledger.AmountOf(it).Tokens["rpm"]; got != want {
-			t.Errorf("%d by others: %d, want %d", others, got, want)
-		}
+		check.Equal(t, ledger.AmountOf(it).Tokens["rpm"], want, "%d by others", others)
 	}
 }

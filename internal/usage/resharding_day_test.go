@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -39,9 +40,7 @@ func newDay(t *testing.T) *day {
 	d.db = memdynamo.New(func() int64 { return d.now })
 	put, _ := table.Create(table.NewBucket{Namespace: "n", Entity: "e", Resource: "r", Now: d.now,
 		Costs: table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 1 << 40, Amount: 1 << 40, Period: 60_000}})})
-	if _, err := d.db.Write(t.Context(), put); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(d.db.Write(t.Context(), put)))
 	return d
 }
 
@@ -50,9 +49,7 @@ func (d *day) load() map[int]table.Shard {
 	out := map[int]table.Shard{}
 	for _, it := range d.db.Items() {
 		b, err := table.DecodeShard(it)
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		check.Must(d.t, err)
 		out[b.State.Shard] = b
 	}
 	return out
@@ -85,9 +82,7 @@ func (d *day) play(seconds int, load func(second int) float64) {
 		for _, s := range splits {
 			before := d.load()[0].State.Shards
 			steps, err := shard.Run(d.t.Context(), d.db, s.Steps, func() int64 { return d.now })
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			check.Must(d.t, err)
 			d.calls += steps
 			d.moved(before, d.load()[0].State.Shards, at)
 		}

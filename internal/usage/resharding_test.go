@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
@@ -46,9 +47,7 @@ func TestCoolBucketMerges(t *testing.T) {
 		p := decide(t0+1000, change)
 		merge := len(p.Reshardings) == 1 && p.Reshardings[0].merge && p.Reshardings[0].Count == 2 &&
 			p.Reshardings[0].Zero.Entity == "e"
-		if merge != c.merge {
-			t.Errorf("%s: splits %+v", c.name, p.Reshardings)
-		}
+		check.Equal(t, merge, c.merge, "%s: splits %+v", c.name, p.Reshardings)
 	}
 }
 
@@ -117,9 +116,7 @@ func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 		for i := range c.changes {
 			zero.Changes = append(zero.Changes, &c.changes[i])
 		}
-		if got := leftBehind(zero); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equal(t, leftBehind(zero), c.want, c.name)
 	}
 }
 
@@ -152,9 +149,8 @@ func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
 		}
 		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
 		p := decide(t0, c)
-		if got := len(p.Reshardings) == 1 && p.Reshardings[0].double; got != want {
-			t.Errorf("%d of 600: %+v", rpm, p.Reshardings)
-		}
+		check.Equal(t, len(p.Reshardings) == 1 && p.Reshardings[0].double, want,
+			"%d of 600: %+v", rpm, p.Reshardings)
 	}
 }
 
@@ -232,9 +228,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 				if r.Zero.Entity != "e" || r.Zero.State.Shard != 1 {
 					t.Errorf("it is of shard %d of %q", r.Zero.State.Shard, r.Zero.Entity)
 				}
-				if _, err := shard.Run(t.Context(), db, r.Steps, func() int64 { return at }); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(shard.Run(t.Context(), db, r.Steps, func() int64 { return at })))
 			}
 			b, err := table.DecodeShard(db.Item(layout.BucketKey("n", "e", "r", 0)))
 			if err != nil || b.State.Count() != tt.want {
@@ -275,18 +269,12 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 				db.Store(b.Item())
 			}
 			steps := decide(at, changes...).Reshardings[i].Steps
-			if _, err := shard.Run(t.Context(), db, steps, func() int64 { return at }); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(shard.Run(t.Context(), db, steps, func() int64 { return at })))
 			b, err := table.DecodeShard(db.Item(layout.BucketKey("n", "e", "r", 0)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			got = append(got, b.State.Count())
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: shard 0 counts %v shards, want %v", c.name, got, c.want)
-		}
+		check.Slices(t, got, c.want, "%s: shard 0 counts shards", c.name)
 	}
 }
 
@@ -344,9 +332,7 @@ func TestWhatAReshardingChanges(t *testing.T) {
 				got = append(got, k)
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		check.Slices(t, got, c.want, c.name)
 	}
 }
 
@@ -363,9 +349,7 @@ func TestLively(t *testing.T) {
 				return sl.Name == bucket.WCU
 			})
 			for _, changes := range [][]*stream.Change{{&c}, {&bare, &c}, {&c, &bare}} {
-				if got := lively(changes); got != want {
-					t.Errorf("%d writes in a second, with the limit %s: %v", writes, name, got)
-				}
+				check.Equal(t, lively(changes), want, "%d writes in a second, with the limit %s", writes, name)
 			}
 		}
 	}
@@ -392,12 +376,8 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 		{"on two sides of its end", 999, 1000, false},
 		{"two seconds apart", 500, 2500, false},
 	} {
-		if got := lively([]*stream.Change{at(c.first, 60), at(c.second, 60)}); got != c.want {
-			t.Errorf("%s: lively %v", c.name, got)
-		}
-		if got := busy([]*stream.Change{at(c.first, 400), at(c.second, 400)}, 1); got != c.want {
-			t.Errorf("%s: busy %v", c.name, got)
-		}
+		check.Equal(t, lively([]*stream.Change{at(c.first, 60), at(c.second, 60)}), c.want, "%s: lively", c.name)
+		check.Equal(t, busy([]*stream.Change{at(c.first, 400), at(c.second, 400)}, 1), c.want, "%s: busy", c.name)
 	}
 }
 
@@ -408,9 +388,7 @@ func TestExhaustedMeters(t *testing.T) {
 			c := spends(0, 1, 1)
 			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
 			c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = left
-			if got := exhausted(&c); got != want {
-				t.Errorf("%d are left beside %s: %v", left, name, got)
-			}
+			check.Equal(t, exhausted(&c), want, "%d are left beside %s", left, name)
 			if c.Created = t0 + 999; exhausted(&c) != want {
 				t.Errorf("%d are left beside %s: it has refilled within the second", left, name)
 			}

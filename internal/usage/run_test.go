@@ -2,10 +2,10 @@ package usage
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -66,9 +66,7 @@ func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
 		}
 		for i, want := range []int64{c.first, c.other}[:c.parts] {
 			got, _ := ledger.CountOf(tallyOf(ledger.Mark{}, false, parts[i].Runs).counts, "rpm")
-			if got != want {
-				t.Errorf("%s: part %d has %d tokens, want %d", c.name, i, got, want)
-			}
+			check.Equal(t, got, want, "%s: part %d has tokens", c.name, i)
 		}
 	}
 }
@@ -102,9 +100,7 @@ func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
 		for _, r := range Extend(nil, Fold(c.changes), Hourly)[0].Runs {
 			got = append(got, r.Wide)
 		}
-		if !slices.Equal(got, c.wide) {
-			t.Errorf("%s: runs %v, want %v", name, got, c.wide)
-		}
+		check.Slices(t, got, c.wide, "%s: runs", name)
 	}
 }
 
@@ -136,9 +132,7 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 				t.Errorf("%s: %+v counts something", c.name, r)
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		check.Slices(t, got, c.want, c.name)
 	}
 }
 
@@ -182,8 +176,5 @@ func TestSnapshotsOfItsOwn(t *testing.T) {
 		}
 		return it
 	}
-	got := total.Own([]item.Item{of("r"), of("r#2023"), of(""), of("R")})
-	if !reflect.DeepEqual(got, []item.Item{of("r"), of("")}) {
-		t.Errorf("%v", got)
-	}
+	check.Deep(t, total.Own([]item.Item{of("r"), of("r#2023"), of(""), of("R")}), []item.Item{of("r"), of("")})
 }

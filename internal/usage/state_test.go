@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -90,9 +91,7 @@ func TestStateInAnotherFormOfJSON(t *testing.T) {
 	want := State{Parts: []Part{{Bucket: ner, Start: Hourly.Start(t0), Oldest: t0,
 		Runs: []Run{ran("1", "2", 0, 3)}}}}
 	packed, err := packedState(want.JSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p, first := string(packed), fmt.Sprintf(`\u%04x`, packed[0])
 	for _, text := range []string{`{"zae":"` + p + `"}`, ` {"zae": "` + p + `"} `, `{"zae":"` + p + `","other":"x"}`,
 		`{"other":"x","zae":"` + p + `"}`, `{"zae":"` + p + `" }`, `{"zae":"` + first + p[1:] + `"}`} {
@@ -199,9 +198,7 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 		{"a number of more than 64 bits", append([]byte{stateVersion, 0, 0}, bytes.Repeat([]byte{0xff}, 11)...), false},
 	} {
 		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(c.b) + `"}`))
-		if (err == nil) != c.ok {
-			t.Errorf("%s: %+v, %v", c.name, got, err)
-		}
+		check.Equal(t, err == nil, c.ok, "%s: %+v, %v", c.name, got, err)
 	}
 	for n := range 3 { // whole groups of base64 once, and something behind them
 		part.Entity = strings.Repeat("e", n)
@@ -270,13 +267,9 @@ func TestBrokenStateIsLost(t *testing.T) {
 		To: []ledger.Count{{Limit: "rpm", Tokens: 7}}, Events: 1}}
 	carried := State{Parts: []Part{part}}
 	packed, err := packedState(carried.JSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	whole, err := base64.RawStdEncoding.DecodeString(string(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	parse := func(b []byte) (State, error) {
 		return ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(b) + `"}`))
 	}

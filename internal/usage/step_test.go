@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -135,9 +136,7 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	} {
 		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
 			Chains: c.chains, Over: c.over}
-		if got := total.Traced(c.items); got != c.want {
-			t.Errorf("%s: %t", c.name, got)
-		}
+		check.Equal(t, total.Traced(c.items), c.want, c.name)
 	}
 }
 
@@ -203,9 +202,7 @@ func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
 		Summed: ledger.Summed{Version: 1, Parts: []int{20}}}
 	u, _ := sum.Update(nil)
 	ofMissing, _, err := u.Apply(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, e := range map[string]struct {
 		edit    func(*Part, *Snapshots)
 		want    Action
@@ -403,9 +400,7 @@ func TestBirth(t *testing.T) {
 		0: 0, 9: 0, 10: hour, 1800: hour, 3589: hour, 3590: 0, 3599: 0,
 	} {
 		c := stream.Change{Created: hour + 2*3_600_000, OldBorn: hour/1000 + after}
-		if got := birth(&c, Hourly); got != want {
-			t.Errorf("created %d s after the hour: %d, want %d", after, got, want)
-		}
+		check.Equal(t, birth(&c, Hourly), want, "created %d s after the hour", after)
 	}
 	for born, want := range map[int64]int64{0: 0, -1800: 0, t0/1000 + 11: 0, t0/1000 + 10: hour} {
 		if got := birth(&stream.Change{Created: t0, OldBorn: born}, Hourly); got != want {
@@ -423,9 +418,7 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 	}
 	p := decide(t0+5000, hot("e"), hot("f"))
 	for _, r := range p.Reshardings {
-		if r.Resume() != "5" {
-			t.Errorf("it resumes at %q", r.Resume())
-		}
+		check.Equal(t, r.Resume(), "5", "it resumes at")
 	}
 	if len(p.Reshardings) != 2 || !p.Reshardings[0].double || !p.Reshardings[1].double ||
 		p.Reshardings[0].Zero.Entity == p.Reshardings[1].Zero.Entity {
@@ -515,8 +508,6 @@ func TestRunsThatAreWrittenDown(t *testing.T) {
 		{"no mark yet, and it goes", ledger.Mark{}, false, run(leaves), false},
 		{"behind the mark", ledger.Mark{At: at(3), Used: fives, Gen: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
 	} {
-		if got := tallyOf(c.mark, c.known, []Run{c.run}).moved; got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, tallyOf(c.mark, c.known, []Run{c.run}).moved, c.want, c.name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -66,9 +67,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		s.Amount = ledger.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
 		u, _ := s.Update(nil)
 		it, _, err := u.Apply(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return it
 	}
 	base := &ledger.Amount{Tokens: map[string]int64{"rpm": 30}, Events: 3}
@@ -161,9 +160,7 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		return after
 	}
 	s.Stored = sum(month + 3*dayMillis)
-	if k := item.KeyOf(s.Stored); k != layout.UsageKey("ns", "e", "r", "2024-02") {
-		t.Errorf("it is stored at %v", k)
-	}
+	check.Equal(t, item.KeyOf(s.Stored), layout.UsageKey("ns", "e", "r", "2024-02"), "it is stored at")
 	if got := ledger.AmountOf(s.Stored).Tokens["rpm"]; got != 35 || ledger.SummedOf(s.Stored).Rest.Tokens["rpm"] != 30 {
 		t.Fatalf("%d of 35: %+v", got, ledger.SummedOf(s.Stored))
 	}
@@ -208,9 +205,7 @@ func TestWhetherASumHasItsParts(t *testing.T) {
 			Summed: ledger.Summed{Version: 1, Parts: parts, Base: base}}
 		u, _ := s.Update(nil)
 		it, _, err := u.Apply(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return it
 	}
 	for _, c := range []struct {
@@ -232,8 +227,6 @@ func TestWhetherASumHasItsParts(t *testing.T) {
 		{"a month of hours", sum(Monthly, nil, 0, 1), []item.Item{hour(0), hour(1)}, 40, true},
 		{"parts have expired", sum(Daily, &ledger.Amount{Events: 1}, 0), []item.Item{hour(0)}, 1, false},
 	} {
-		if got := hasParts(c.sum, c.snapshots, month+c.hour*hourMillis); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, hasParts(c.sum, c.snapshots, month+c.hour*hourMillis), c.want, c.name)
 	}
 }

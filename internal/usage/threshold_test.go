@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -95,9 +96,7 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 		{"a shard without a count", []stream.Change{shows(left(budget, 3, 1, 0), 1)}, nil},
 		{"a share says nothing", []stream.Change{shows(left(budget, 0, 2, 0), 1)}, nil},
 	} {
-		if got := told(c.changes...); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		check.Slices(t, told(c.changes...), c.want, c.name)
 	}
 }
 
@@ -203,9 +202,7 @@ func TestSharesAreAddedUp(t *testing.T) {
 		{"raised", left(raised, 0, 2, 1_000), left(raised, 1, 2, 9_000), []string{"50 10/20"}},
 		{"without the limit", left(budget, 0, 2, 0), bare, []string{"50 5/10"}},
 	} {
-		if got := of(c.a, c.b); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		check.Slices(t, of(c.a, c.b), c.want, c.name)
 	}
 }
 
@@ -233,9 +230,7 @@ func TestShardsMustFit(t *testing.T) {
 		var shards []table.Shard
 		for _, f := range strings.Fields(c.shards) {
 			var k, n int
-			if _, err := fmt.Sscanf(f, "%d/%d", &k, &n); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(fmt.Sscanf(f, "%d/%d", &k, &n)))
 			shards = append(shards, left(budget, k, n, 0))
 		}
 		s := Spending{}.Sum(shards)
@@ -252,9 +247,7 @@ func TestAsManyShardsAsCanBe(t *testing.T) {
 		for k := range n {
 			shards = append(shards, left(budget, k, n, 0))
 		}
-		if got := len((Spending{}).Sum(shards).Spent) == 1; got != want {
-			t.Errorf("%d shards: %v", n, got)
-		}
+		check.Equal(t, len((Spending{}).Sum(shards).Spent) == 1, want, "%d shards", n)
 	}
 }
 
@@ -327,12 +320,8 @@ func TestPercentsOfOnesOwn(t *testing.T) {
 				}
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		check.Slices(t, got, want, name)
 		divided := Decide(Fold([]stream.Change{shows(left(named(name), 0, 2, 0), 1)}), t0, own).Spendings
-		if got := len(divided) > 0; got != (want != nil) {
-			t.Errorf("%s, divided: read %v", name, got)
-		}
+		check.Equal(t, len(divided) > 0, want != nil, "%s, divided: read", name)
 	}
 }

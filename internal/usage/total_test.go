@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -34,13 +35,9 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 		t.Fatalf("fold %+v", got)
 	}
 	for i, want := range []string{"8", "9", "10"} {
-		if got[0].Changes[i].Sequence != want {
-			t.Errorf("change %d is %s, want %s", i, got[0].Changes[i].Sequence, want)
-		}
+		check.Equal(t, got[0].Changes[i].Sequence, want, "change %d", i)
 	}
-	if got[0].last() != &changes[1] {
-		t.Error("the last change is not the one with the highest sequence number")
-	}
+	check.Equal(t, got[0].last(), &changes[1], "the last change is not the one with the highest sequence number")
 }
 
 // A stream that was made anew numbers its records from the beginning: they come after all of the one

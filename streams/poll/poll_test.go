@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // source is a stream whose shards hold records with sequence numbers; the emulators
@@ -170,9 +172,7 @@ func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed [
 			defer mu.Unlock()
 			failed = append(failed, err.Error())
 		}})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("ended with %v", err)
-		}
+		check.Is(t, err, context.DeadlineExceeded, "ended with")
 	})
 	return f.got, failed
 }
@@ -204,9 +204,7 @@ func TestTheEndIsNoFailure(t *testing.T) {
 			u := &unanswered{source{shards: shards}}
 			err := Run(ctx, Options{Client: u, Stream: "arn", Invoke: new(function).invoke,
 				Failed: func(err error) { t.Errorf("failed: %v", err) }})
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("ended with %v", err)
-			}
+			check.Is(t, err, context.DeadlineExceeded, "ended with")
 		}
 	})
 }
@@ -275,9 +273,7 @@ func TestPausesWhereThereIsNothingToRead(t *testing.T) {
 		s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3"}, open: true}}}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
 		defer stop()
-		if err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke}); err != ctx.Err() {
-			t.Error(err)
-		}
+		check.Equal(t, Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke}), ctx.Err())
 		if s.reads != 2+1+10 || s.lists != 1 {
 			t.Errorf("%d reads, %d lists", s.reads, s.lists)
 		}
@@ -300,9 +296,7 @@ func TestWhatFollowsAShardIsReadAtOnce(t *testing.T) {
 			}
 			return nil, nil
 		}
-		if err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke}); err != ctx.Err() {
-			t.Error(err)
-		}
+		check.Equal(t, Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke}), ctx.Err())
 		if want := []string{"1", "2"}; !slices.Equal(f.got, want) {
 			t.Errorf("given %q, want %q", f.got, want)
 		}
@@ -327,12 +321,9 @@ func TestAShardIsReadOnWhateverAnotherHas(t *testing.T) {
 		s := &source{shards: []*part{{id: "idle", open: true}, {id: "busy", sequences: []string{"1", "2", "3"}, open: true}}}
 		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer stop()
-		if err := Run(ctx, Options{Client: slowWithout{s}, Stream: "arn", Invoke: (&function{}).invoke}); err != ctx.Err() {
-			t.Error(err)
-		}
-		if s.reads != 2*3 {
-			t.Errorf("%d reads, want three of each shard", s.reads)
-		}
+		check.Equal(t, Run(ctx, Options{Client: slowWithout{s}, Stream: "arn", Invoke: (&function{}).invoke}),
+			ctx.Err())
+		check.Equal(t, s.reads, 2*3, "reads, want three of each shard")
 	})
 }
 
@@ -449,9 +440,7 @@ func TestPayload(t *testing.T) {
 			},
 		},
 	}, {}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	const want = `{"Records":[{"eventID":"id","eventName":"REMOVE","eventVersion":"1.1","eventSource":"aws:dynamodb",` +
 		`"awsRegion":"eu","dynamodb":{"ApproximateCreationDateTime":1700000000,"Keys":{"PK":{"S":"k"}},` +
 		`"NewImage":{"n":{"N":"1"}},"OldImage":{"all":{"L":[{"N":"1.50"},{"B":"Yg=="},{"BOOL":true},{"NULL":true},{"SS":["s"]},{"NS":["2"]},` +
@@ -460,7 +449,5 @@ func TestPayload(t *testing.T) {
 	if !strings.HasPrefix(string(got), want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if v := fmt.Sprint(value(nil)); v != "map[]" {
-		t.Errorf("a type that nobody knows: %s", v)
-	}
+	check.Equal(t, fmt.Sprint(value(nil)), "map[]", "a type that nobody knows")
 }

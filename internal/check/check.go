@@ -1,0 +1,92 @@
+// Package check has the comparisons that most tests end with. A comparison that fails names the
+// value that the test got and the one it wanted, after words about them, if there are any: a format
+// and its arguments. Equal, Slices, Deep, NoError and Is let the test go on; MustEqual, Must and
+// MustBe end it.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// Equal wants two values to be the same.
+func Equal[T comparable](t testing.TB, got, want T, words ...any) {
+	if got != want {
+		t.Helper()
+		t.Error(differ(got, want, words))
+	}
+}
+
+// MustEqual is Equal, and ends the test.
+func MustEqual[T comparable](t testing.TB, got, want T, words ...any) {
+	if got != want {
+		t.Helper()
+		t.Fatal(differ(got, want, words))
+	}
+}
+
+// NoError wants no error.
+func NoError(t testing.TB, err error, words ...any) {
+	if err != nil {
+		t.Helper()
+		t.Error(about(words) + err.Error())
+	}
+}
+
+// Must is NoError, and ends the test.
+func Must(t testing.TB, err error, words ...any) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(about(words) + err.Error())
+	}
+}
+
+// Is wants an error of a kind, as errors.Is has it; nil is the lack of one.
+func Is(t testing.TB, err, want error, words ...any) {
+	if !errors.Is(err, want) {
+		t.Helper()
+		t.Error(differ(err, want, words))
+	}
+}
+
+// MustBe is Is, and ends the test.
+func MustBe(t testing.TB, err, want error, words ...any) {
+	if !errors.Is(err, want) {
+		t.Helper()
+		t.Fatal(differ(err, want, words))
+	}
+}
+
+// Slices wants two slices to have the same elements; nil is an empty one.
+func Slices[E comparable](t testing.TB, got, want []E, words ...any) {
+	if !slices.Equal(got, want) {
+		t.Helper()
+		t.Error(differ(got, want, words))
+	}
+}
+
+// Deep wants two values to be the same all the way down, as reflect.DeepEqual has it.
+func Deep(t testing.TB, got, want any, words ...any) {
+	if !reflect.DeepEqual(got, want) {
+		t.Helper()
+		t.Error(differ(got, want, words))
+	}
+}
+
+// Err returns the error of a call whose other result does not matter.
+func Err[T any](_ T, err error) error { return err }
+
+func differ(got, want any, words []any) string {
+	return fmt.Sprintf("%sgot %+v, want %+v", about(words), got, want)
+}
+
+// about returns the words, as the beginning of a message.
+func about(words []any) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(fmt.Sprint(words[0]), words[1:]...) + ": "
+}
