@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -262,5 +263,40 @@ func TestConditionOnManyAttributes(t *testing.T) {
 		if _, held, err := (item.Update{Key: item.KeyOf(it), If: cond}).Apply(it); err != nil || !held {
 			t.Errorf("of %d attributes none is changed: held %v, %v", n, held, err)
 		}
+	}
+}
+
+// meanwhile lets somebody else do something once, just before the first transaction that writes an
+// item.
+func (w *world) meanwhile(k item.Key, do func()) {
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		writes := func(x item.Write) bool { return x.Target() == k }
+		if op.Name == memdynamo.TransactWriteItems && slices.ContainsFunc(op.Writes, writes) {
+			w.db.SetHook(nil)
+			do()
+		}
+		return true, nil
+	})
+}
+
+// And so it is at a scope of more attributes than one condition compares.
+func TestALargeScopeIsChangedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	at := Scope{Resource: "gpt-4"}
+	var many, fewer []limiter.Limit
+	for i := range limiter.MaxLimits {
+		l := limiter.PerMinute(fmt.Sprintf("limit-%02d", i), 10).WithFloor("batch", 40).WithAhead(time.Second)
+		many, fewer = append(many, l), append(fewer, l.WithFloor("batch", 50))
+	}
+	w.set(at, many...)
+	if n := len(w.db.Item(w.ns.config(at).Key())); n <= maxCompared {
+		t.Fatalf("%d attributes only", n)
+	}
+	w.meanwhile(w.ns.config(at).Key(), func() { w.set(at, fewer...) })
+	err := w.ns.ChangeLimits(t.Context(), Config{Scope: at, Limits: many}, rpm10)
+	w.wants(err, ErrBusy)
+	c, err := w.ns.Config(t.Context(), at)
+	if w.must(err); !slices.Equal(c.Limits, fewer) {
+		t.Errorf("stored %v", c.Limits)
 	}
 }

@@ -5,20 +5,33 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/events/eventstest"
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
 func TestWholeBatchDone(t *testing.T) {
@@ -198,4 +211,172 @@ func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
 		r.handle(streamtest.PayloadOf(json.RawMessage(`{}`)))
 		check.Equal(t, bound, callTimeout, "keeping is bounded by")
 	})
+}
+
+// TestSampleEvents sends every aggregator-*.json of the events folder through
+// the aggregator, against a table that holds the newest images of the event, one
+// second after its last record. It compares the response, the metrics and every
+// write with the golden outcome.
+func TestSampleEvents(t *testing.T) {
+	before := store.SetRandom(func() uint64 { return 3 })
+	t.Cleanup(func() { store.SetRandom(before) })
+	eventstest.Run(t, "../events", "aggregator", outcomeOf)
+}
+
+func outcomeOf(t *testing.T, payload []byte) string {
+	t.Helper()
+	r := newRig(t)
+	r.agg.concurrency = 1
+	batch, err := stream.Decode(payload)
+	check.Must(t, err)
+	for _, c := range batch.Changes {
+		r.db.Store(c.New.Item())
+		r.now = max(r.now, c.Created+1000)
+	}
+	var writes strings.Builder
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		fmt.Fprintf(&writes, "\n%s\n", op.Name)
+		for _, w := range op.Writes {
+			writes.WriteString(show(w))
+		}
+		return true, nil
+	})
+	response := r.handle(payload)
+	var m map[string]any
+	check.Must(t, json.Unmarshal(r.metrics.Bytes(), &m), "metric line %q", r.metrics.Bytes())
+	var out strings.Builder
+	fmt.Fprintf(&out, "response %s\nmetrics ", response)
+	for _, name := range []string{"Records", "Changes", "Malformed", "Ignored", "Totals", "Writes", "WritesFailed",
+		"Snapshots", "Refills", "ShardSteps", "Lifetimes", "Kept", "NotBegun", "IteratorAgeMs"} {
+		fmt.Fprintf(&out, " %s=%v", name, m[name])
+	}
+	out.WriteString("\n" + writes.String())
+	for _, k := range r.kept.keys {
+		fmt.Fprintf(&out, "\nkept %s\n", k)
+	}
+	return out.String()
+}
+
+var alias = regexp.MustCompile(`[#:][0-9]+`)
+
+// show renders a write as it would be sent, with the aliases filled in.
+func show(w item.Write) string {
+	k := w.Target()
+	switch w := w.(type) {
+	case item.Update:
+		in := w.Input("t")
+		fill := func(expression *string) string {
+			if expression == nil {
+				return ""
+			}
+			return alias.ReplaceAllStringFunc(*expression, func(a string) string {
+				if name, ok := in.ExpressionAttributeNames[a]; ok {
+					return name
+				}
+				return value(in.ExpressionAttributeValues[a])
+			})
+		}
+		return fmt.Sprintf("  update %s %s\n    %s\n    if %s\n", k.PK, k.SK, fill(in.UpdateExpression),
+			fill(in.ConditionExpression))
+	case item.Put:
+		it, err := json.Marshal(json.RawMessage(itemtest.JSON(w.Item)))
+		if err != nil {
+			panic(err)
+		}
+		return fmt.Sprintf("  put %s %s\n    %s\n", k.PK, k.SK, it)
+	}
+	return fmt.Sprintf("  %T %s %s\n", w, k.PK, k.SK)
+}
+
+func value(v item.Value) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return "'" + v.Value + "'"
+	case *types.AttributeValueMemberN:
+		return v.Value
+	}
+	b, err := json.Marshal(json.RawMessage(itemtest.JSON(item.Item{"": v})))
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(string(b), `{"":`), "}")
+}
+
+// sink is a store that takes every write and keeps nothing.
+type sink struct{ store.Lister }
+
+func (sink) Write(context.Context, item.Write) (item.Item, error) { return nil, nil }
+func (sink) Transact(context.Context, string, []item.Write) error { return nil }
+func (sink) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, error) {
+	return make([]item.Item, len(keys)), nil
+}
+func (sink) List(context.Context, item.Query) (item.Page, error) { return item.Page{}, nil }
+
+const memoryPayload = "AGGREGATOR_MEMORY_TEST_PAYLOAD"
+
+// TestMemoryOfALargeBatch measures the peak of a whole process, its binary
+// included, that handles one batch of 10,000 records. Lambda delivers at most
+// 6 MB; this batch is four times that.
+func TestMemoryOfALargeBatch(t *testing.T) {
+	if raceDetector {
+		t.Log("not measured: the race detector's shadow memory would be in the figure")
+		return
+	}
+	const most, n, buckets = 96 << 20, 10_000, 2_000
+	payload := filepath.Join(t.TempDir(), "payload.json")
+	check.Must(t, os.WriteFile(payload, largeBatch(t, n, buckets), 0o600))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryOfOneProcess$", "-test.v")
+	cmd.Env = append(os.Environ(), memoryPayload+"="+payload)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, after, _ := strings.Cut(string(out), "VmHWM:")
+	kb, err := strconv.Atoi(strings.Fields(after + " x")[0])
+	check.Must(t, err, "no peak in %s", out)
+	info, err := os.Stat(payload)
+	check.Must(t, err)
+	t.Logf("%d records, %.1f MB: peak of the process %.1f MB", n, float64(info.Size())/1e6, float64(kb)*1024/1e6)
+	if kb*1024 > most {
+		t.Errorf("peak %d bytes, want at most %d", kb*1024, most)
+	}
+}
+
+func largeBatch(t *testing.T, n, buckets int) []byte {
+	const tenant, sequence = "tenant-00000", "4421584500000000000000000001"
+	r := newRig(t)
+	b := r.bucket(tenant+":api-key@example.com", 0)
+	old := b.Item()
+	b.State = b.State.Take([]int64{1000, 350_000, 1000})
+	one := string(streamtest.Record{Sequence: sequence, Created: t0, Old: old, New: b.Item()}.JSON())
+	recs := make([]json.RawMessage, 0, n)
+	for i := range n {
+		edit := strings.NewReplacer(tenant, fmt.Sprintf("tenant-%05d", i%buckets), sequence,
+			fmt.Sprintf("442158450000000000%010d", i))
+		recs = append(recs, json.RawMessage(edit.Replace(one)))
+	}
+	return streamtest.PayloadOf(recs...)
+}
+
+// TestMemoryOfOneProcess is the process that is measured.
+func TestMemoryOfOneProcess(t *testing.T) {
+	path := os.Getenv(memoryPayload)
+	if path == "" {
+		return // only of use to TestMemoryOfALargeBatch
+	}
+	debug.SetMemoryLimit(72 << 20) // as the function does
+	payload, err := os.ReadFile(path)
+	check.Must(t, err)
+	agg := &Aggregator{
+		store: sink{}, concurrency: 16, function: "aggregator", log: slog.New(slog.DiscardHandler), metrics: io.Discard,
+		now:  func() int64 { return time.Now().UnixMilli() },
+		conf: usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
+	}
+	if out, err := agg.Invoke(t.Context(), payload); err != nil || string(out) != done {
+		t.Fatal(string(out), err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	check.Must(t, err)
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	fmt.Println("VmHWM:", strings.Fields(peak)[0])
 }

@@ -1,14 +1,24 @@
 package streams
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -86,5 +96,138 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 		if required := strings.HasSuffix(want[i], "true") && j.What != jobUsage; j.Required != required {
 			t.Errorf("%s in a fold: required %v", want[i], j.Required)
 		}
+	}
+}
+
+// trouble lets one call in so many each fail, be slowed down by busy, lose its answer,
+// or end the caller's context. Calls go out concurrently: what befalls one depends on
+// what it is and how often it came, not on when it comes, so that a seed says it all.
+func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc) memdynamo.Hook {
+	var mu sync.Mutex
+	met := map[string]uint64{}
+	return func(op memdynamo.Op) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		call := fmt.Sprint(op.Name, op.Keys, op.Query.PK, op.Query.From)
+		for _, write := range op.Writes {
+			call += fmt.Sprint(write.Target())
+		}
+		h := fnv.New64a()
+		fmt.Fprint(h, call)
+		met[call]++
+		switch rand.New(rand.NewPCG(seed+met[call], h.Sum64())).IntN(oneIn) {
+		case 0:
+			return false, memdynamo.Fail(store.Unavailable)
+		case 1:
+			return false, memdynamo.Fail(store.Unknown)
+		case 2:
+			return true, memdynamo.Fail(store.Unknown)
+		case 3:
+			return false, memdynamo.Fail(busy)
+		case 4:
+			cancel()
+		}
+		return true, nil
+	}
+}
+
+// A bug that makes the counting of one bucket panic makes it not done, and harms no
+// other.
+func TestPanicIsNotDone(t *testing.T) {
+	r := newRig(t)
+	for _, e := range []string{"a", "b", "c"} {
+		r.take(e, 0, 1, 1)
+	}
+	var log strings.Builder
+	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+	r.handedOn(func(memdynamo.Op) (bool, error) { panic("planted") })
+	if want := `msg="usage not written" entity=b resource=gpt err="bug: planted"`; !strings.Contains(log.String(), want) {
+		t.Errorf("no %s in %s", want, log.String())
+	}
+}
+
+// A bucket that cannot be refilled or split does not hold the stream up, however
+// its writes fail, and a dead connection takes no longer than one call may.
+func TestUpkeepThatFailsIsDone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		call func(op memdynamo.Op) (bool, error)
+	}{
+		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }},
+		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }},
+		{"hung", func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }},
+		{"panic", func(memdynamo.Op) (bool, error) { panic("planted") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.take("e", 0, 400, 39_000) // to be refilled
+				hot := r.bucket("f", 0)     // to be split
+				hot.State.Slots[hot.State.Index(bucket.WCU)].Tokens = 999
+				hot.State.RF = r.now
+				r.db.Store(hot.Item())
+				r.take("f", 0, 1, 1)
+				payload := streamtest.PayloadOf(records(r.since(0))...)
+				r.now += 700
+				var upkeep atomic.Int64 // calls go out concurrently
+				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+					if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#") {
+						return true, nil
+					}
+					upkeep.Add(1)
+					return c.call(op)
+				})
+				begin := time.Now()
+				got := r.handle(payload)
+				if got != done || upkeep.Load() < 2 {
+					t.Errorf("response %s after %d writes on buckets", got, upkeep.Load())
+				}
+				if took := time.Since(begin); took > 30*time.Second { // half of what an invocation has
+					t.Errorf("took %v", took)
+				}
+				check.Equal(t, r.inexact(), "")
+			})
+		})
+	}
+}
+
+// A batch is not acknowledged over a read that failed: whichever it is, what is said to be done is
+// counted, in hours and in days, and the next delivery counts the rest.
+func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
+	failed := 0
+	for at := 1; ; at++ {
+		r := newRig(t)
+		r.agg.concurrency, r.agg.log = 1, slog.New(slog.DiscardHandler)
+		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
+		r.take("e", 0, 5, 100)
+		check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
+		for i := range 4 {
+			r.now += 1_500_000
+			r.take("e", i%2, int64(i+1), 100)
+		}
+		batch := streamtest.PayloadOf(records(r.since(2))...) // the second record is lost
+		reads := 0
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name != memdynamo.BatchGetItem && op.Name != memdynamo.Query {
+				return true, nil
+			}
+			if reads++; reads == at {
+				return false, memdynamo.Fail(store.Unavailable)
+			}
+			return true, nil
+		})
+		if got := r.handle(batch); got == done && reads >= at {
+			t.Errorf("read %d failed, and the response is %s", at, got)
+		}
+		r.db.SetHook(nil)
+		check.MustEqual(t, r.handle(batch), done, "after read %d failed", at)
+		check.MustEqual(t, r.inexact(), "", "after read %d failed", at)
+		if reads < at {
+			break
+		}
+		failed++
+	}
+	if failed < 3 {
+		t.Errorf("only %d reads", failed)
 	}
 }

@@ -1,13 +1,19 @@
 package streams
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -74,4 +80,106 @@ func TestASnapshotThatIsKnown(t *testing.T) {
 			t.Errorf("consistent %v: %+v, %v", consistent, got, err)
 		}
 	}
+}
+
+// laggard is a table that answers every second read that need not be consistent as it
+// was at the last remember.
+type laggard struct {
+	store.Lister
+	db, old *memdynamo.DB
+	at      int64 // instant of the last remember
+	rand    *rand.Rand
+}
+
+// lag lets the world's aggregator read from a laggard, one call at a time.
+func (w *world) lag() *laggard {
+	l := &laggard{Lister: w.db, db: w.db, rand: rand.New(rand.NewPCG(1, 3))}
+	w.agg.store, w.agg.concurrency = l, 1
+	l.remember()
+	return l
+}
+
+func (l *laggard) remember() { l.old, l.at = l.db.Snapshot(), l.db.Now() }
+
+func (l *laggard) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	if !consistent && l.rand.IntN(2) == 0 {
+		return l.old.Read(ctx, true, keys...)
+	}
+	return l.Lister.Read(ctx, consistent, keys...)
+}
+
+func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
+	if !q.Consistent && l.rand.IntN(2) == 0 {
+		return l.old.List(ctx, q)
+	}
+	return l.Lister.List(ctx, q)
+}
+
+// An idle bucket is charged just before and just after the turn of an hour. The second
+// record is counted while reads still show the table as it was before the first. The
+// hour that is over must not be completed by what they show.
+func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
+	const hour = 3_600_000
+	for seed := range uint64(8) {
+		w := newWorld(t, seed)
+		w.split(1)
+		lag := w.lag()
+		key := layout.BucketKey("ns", "a", "gpt", 0)
+		w.born(key, 100)
+		w.countRecords(w.last())
+		w.now += 10*hour - w.now%hour - 1000
+		w.put(key, 1, 110)
+		lag.remember()
+		w.countRecords(w.last())
+		w.now += 2000
+		w.put(key, 1, 120)
+		w.countRecords(w.last())
+		check.Equal(t, w.compare(), "", "seed %d", seed)
+	}
+}
+
+// A day is summed from hours that were written a moment ago, and a month from such days. Reads that
+// still show them as they were before must have no part in it.
+func TestNoSumIsMadeOfStaleParts(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(t, seed)
+		w.split(1)
+		lag := w.lag()
+		key := layout.BucketKey("ns", "a", "gpt", 0)
+		w.now = t0 - t0%aDayLong + 60_000
+		begin := w.now
+		w.born(key, 10)
+		w.countRecords(w.last())
+		for used := int64(20); used <= 60; used += 10 {
+			lag.remember()
+			w.now += 60_000
+			w.put(key, 1, used)
+			w.countRecords(w.last())
+			for _, kind := range []usage.Window{usage.Daily, usage.Monthly} {
+				if got := w.rpm(kind, begin); got != used {
+					t.Fatalf("seed %d: %d in %s, want %d", seed, got, kind.Part(begin), used)
+				}
+			}
+		}
+		w.put(key, 1, 70)
+		late := w.last()
+		w.now += aDayLong
+		w.put(key, 1, 80)
+		w.countRecords(w.last())
+		lag.remember()
+		w.countRecords(late) // of the day before: all days are read
+		check.MustEqual(t, w.rpm(usage.Monthly, begin), 80, "seed %d: in the month", seed)
+	}
+}
+
+// last returns the newest record.
+func (w *world) last() memdynamo.Change {
+	all := w.since(0)
+	return all[len(all)-1]
+}
+
+// countRecords lets the aggregator count records at once, without folding.
+func (w *world) countRecords(changes ...memdynamo.Change) {
+	w.t.Helper()
+	check.MustEqual(w.t, w.rig.handle(streamtest.PayloadOf(records(changes)...)), done)
 }

@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"reflect"
+	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -118,4 +119,136 @@ func (w *bucketWorld) call(p *process, u item.Update, c loadchecktest.Call, chec
 		}
 	}
 	w.Send(c)
+}
+
+// A world of one bucket with a rate, a quota and slots, of which requests of three classes
+// take: one leaves nothing, the others a part. Processes plan from images of any age, or have
+// none. A second, naive reckoning knows only what was taken and when. Whatever is granted, it
+// finds the floor left; and of a lone process it grants exactly what leaves it.
+
+// What can be planted.
+const (
+	leavesNone   = "the lower classes leave nothing"
+	leavesHalf   = "they leave half of what they should"
+	starvesAll   = "the class without a floor leaves as much as the lowest"
+	starvesLower = "the lower classes leave more than they should"
+)
+
+type floorWorld struct {
+	*bucketWorld
+	floors [3]int64        // by class, in percent
+	rate   int64           // the level of the rate, in millitokens times its period
+	spent  map[int64]int64 // of the quota, by period
+	slots  map[int64]int64 // taken, by epoch
+}
+
+func newFloorWorld(seed uint64, planted string) *floorWorld {
+	r := loadchecktest.New(seed, 44)
+	r.Now += r.Int64N(periodMs)
+	limits := []bucket.Limit{
+		{Name: "fly", Capacity: (1 + r.Int64N(20)) * bucket.Milli, Period: epochMs, InFlight: true},
+		{Name: "q", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
+		{Name: "r", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Amount: (1 + r.Int64N(30)) * bucket.Milli,
+			Period: 7000},
+	}
+	return &floorWorld{bucketWorld: newBucketWorld(r, planted, limits, 1+r.IntN(4), 0),
+		floors: [3]int64{0, r.Int64N(60), 30 + r.Int64N(70)}, rate: limits[2].Capacity * limits[2].Period,
+		spent: map[int64]int64{}, slots: map[int64]int64{}}
+}
+
+// levels are what the naive reckoning finds of each limit, in millitokens, rounded down.
+func (w *floorWorld) levels() [3]int64 {
+	epoch, period := (w.Now-1000)/epochMs, (w.Now-1000)/periodMs
+	return [3]int64{
+		w.limits[0].Capacity - w.slots[epoch] - w.slots[epoch-1],
+		w.limits[1].Capacity - w.spent[period],
+		w.rate / w.limits[2].Period,
+	}
+}
+
+// leaves reports whether costs of a class may be taken.
+func (w *floorWorld) leaves(costs [3]int64, class int) bool {
+	for i, level := range w.levels() {
+		if costs[i] > 0 && (level-costs[i])*100 < w.floors[class]*w.limits[i].Capacity {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *floorWorld) floor(class int) int64 {
+	switch f := w.floors[class]; {
+	case w.planted == leavesNone:
+		return 0
+	case w.planted == leavesHalf:
+		return f / 2
+	case w.planted == starvesAll:
+		return max(f, w.floors[2])
+	case w.planted == starvesLower && f > 0:
+		return min(f+10, 99)
+	default:
+		return f
+	}
+}
+
+func (w *floorWorld) Step() {
+	if w.OneIn(3) {
+		ms, l := w.Int64N([]int64{300, 3000, 3 * epochMs}[w.IntN(3)]), w.limits[2]
+		w.Pass(ms)
+		w.rate = min(l.Capacity*l.Period, w.rate+ms*l.Amount)
+	}
+	p, class := w.anybody(), w.IntN(3)
+	milli, costs := [3]int64{}, table.Costs(w.limits)
+	for i := range costs {
+		if w.OneIn(2) {
+			milli[i] = (1 + w.Int64N(max(1, w.limits[i].Capacity/bucket.Milli/3))) * bucket.Milli
+		}
+		costs[i].Milli, costs[i].Floor = milli[i], w.floor(class)
+	}
+	may := w.leaves(milli, class)
+	granted := w.take(p, costs, w.floor(class) > 0)
+	switch lone := len(w.procs) == 1; {
+	case granted && !may:
+		w.Fail("class %d took %v of %v and leaves less than %d percent", class, milli, w.levels(), w.floors[class])
+	case lone && may && !granted:
+		w.Fail("class %d did not get %v of %v, of which it leaves %d percent", class, milli, w.levels(),
+			w.floors[class])
+	}
+	if granted {
+		w.Count([]string{"of the best class", "of the second class", "of the third class"}[class])
+		w.slots[(w.Now-1000)/epochMs] += milli[0]
+		w.spent[(w.Now-1000)/periodMs] += milli[1]
+		w.rate -= milli[2] * w.limits[2].Period
+	}
+}
+
+// take charges: a refused write brings the image to plan the next one from.
+func (w *floorWorld) take(p *process, costs []table.Cost, floor bool) bool {
+	for range 3 {
+		image, known := p.images[0]
+		known = known && (len(w.procs) == 1 || !w.OneIn(4))
+		c := table.Charge{Image: image, Costs: costs, Now: w.Now, Lifetime: table.Expires}
+		if known && w.OneIn(4) { // one that waits owes nothing of what has a floor
+			c.Force, c.Owe = floor, true
+		}
+		u, granted := w.planned(0, c, known)
+		if !granted {
+			return false
+		}
+		held := w.Write(u)
+		b, _ := w.shard(0)
+		if p.see(b); held {
+			return true
+		}
+	}
+	return false
+}
+
+var floors = loadchecktest.Kind[*floorWorld]{New: newFloorWorld, Steps: 150, Worlds: 160,
+	Least: map[string]float64{"of the best class": 15, "of the second class": 9, "of the third class": 3}}
+
+func TestFloorsAreLeft(t *testing.T) { floors.Keeps(t) }
+
+func TestFloorWorldSeesPlantedDefects(t *testing.T) {
+	floors.Sees(t, 60, 5, leavesNone, leavesHalf, starvesAll, starvesLower)
 }

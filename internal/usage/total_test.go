@@ -3,11 +3,16 @@ package usage
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -106,5 +111,131 @@ func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
 		if got := show(Fold(all)); got != want {
 			t.Fatalf("shuffled\n%s\nin order\n%s", got, want)
 		}
+	}
+}
+
+// ran is a run of records from one sequence number to another, by which the counter of rpm
+// went from so much to so much.
+func ran(first, last string, from, to int64) Run {
+	return Run{First: ledger.PositionOf(1, first), Last: ledger.PositionOf(1, last), Events: 2,
+		From: []ledger.Count{{Limit: "rpm", Tokens: from}}, To: []ledger.Count{{Limit: "rpm", Tokens: to}}}
+}
+
+// The parts of a bucket become a total for each window, in order, with a chain for each shard.
+func TestTotalsByWindow(t *testing.T) {
+	const hour = 3_600_000
+	part := func(shard int, start int64, runs ...Run) Part {
+		return Part{Bucket: ner, Shard: shard, Start: start, Runs: runs}
+	}
+	got := Totals([]Part{part(0, hour, ran("3", "4", 3, 5)), part(0, 0, ran("1", "2", 0, 3)),
+		part(1, 0, ran("1", "2", 0, 9))}, Hourly)
+	if len(got) != 2 || got[0].Start != 0 || len(got[0].Chains) != 2 || got[1].Start != hour || len(got[1].Chains) != 1 ||
+		got[1].Window != Hourly || got[1].Entity != "e" {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// One write carries 32 shards of a bucket, in whatever state they are: with two limits each, it
+// stays within what DynamoDB takes. The next shards are counted by another write.
+func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
+	for shards, want := range map[int][]int{1: {1}, 32: {32}, 33: {32, 1}, 80: {32, 32, 16}} {
+		var parts []Part
+		for shard := range shards {
+			runs := []Run{ran("1", "2", 0, 3), ran("3", "4", 3, 5)}
+			parts = append(parts, Part{Bucket: ner, Shard: 900 + shard, Runs: runs})
+		}
+		var got []int
+		for _, total := range Totals(parts, Hourly) {
+			got = append(got, len(total.Chains))
+			total.NotesRead = true
+			step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true})
+			if err := item.Validate(step.Update); step.Action != Add || err != nil {
+				t.Errorf("%d shards: action %d, %v", shards, step.Action, err)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d shards are counted by writes of %v, want %v", shards, got, want)
+		}
+	}
+}
+
+// Progress tells apart what a snapshot has counted of a total, what lies behind its marks, and
+// what is left. Here the counter goes from 10 to 17 with the records 20 to 30.
+func TestProgress(t *testing.T) {
+	runs := []Run{ran("20", "30", 10, 17)}
+	total := Totals([]Part{{Bucket: ner, Runs: runs}}, Hourly)[0]
+	marked := func(seq string, used int64) item.Item {
+		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "p",
+			Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}},
+			Marks: map[int]ledger.Mark{0: {At: ledger.PositionOf(1, seq),
+				Used: []ledger.Count{{Limit: "rpm", Tokens: used}}}},
+		}.Item()
+	}
+	for _, c := range []struct {
+		name                  string
+		stored                item.Item
+		left, counted, behind int64
+		records               int
+	}{
+		{"no snapshot", nil, 7, 0, 0, 0},
+		{"a mark before", marked("19", 10), 7, 0, 0, 0},
+		{"a mark before, and 2 that no record told of", marked("10", 8), 9, 0, 0, 0},
+		{"a mark within", marked("25", 14), 3, 4, 0, 0},
+		{"a mark at the end", marked("30", 17), 0, 0, 7, 2},
+		{"a mark behind", marked("40", 99), 0, 0, 7, 2},
+	} {
+		p := total.Progress(c.stored)
+		left, _ := ledger.CountOf(p.Left, "rpm")
+		counted, _ := ledger.CountOf(p.Counted, "rpm")
+		behind, _ := ledger.CountOf(p.Behind, "rpm")
+		if left != c.left || counted != c.counted || behind != c.behind || p.Records != c.records {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+	}
+}
+
+// One query finds the ten latest snapshots up to the total's own, which is one of them: half a
+// read unit.
+func TestWhatOneQueryFinds(t *testing.T) {
+	const at = 1_700_000_000_000
+	db := memdynamo.New(func() int64 { return at })
+	for h := range int64(15) {
+		start := Hourly.Start(at - (h-1)*hourMillis) // the first is later than the total
+		db.Store(ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: Hourly.Part(start),
+			Start: Hourly.Part(start)}.Item())
+	}
+	other := Hourly.Start(at)
+	db.Store(ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "a", Window: "hourly", Part: Hourly.Part(other),
+		Start: Hourly.Part(other)}.Item())
+	total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(at)}
+	page, err := db.List(t.Context(), total.PreviousQuery())
+	if err != nil || len(page.Items) != 10 || item.KeyOf(page.Items[0]) != total.Key() ||
+		startOf(page.Items[9]) != Hourly.Start(at)-9*hourMillis {
+		t.Errorf("%d snapshots, %v", len(page.Items), err)
+	}
+	total.Start = Hourly.Start(at) - 12*hourMillis // two are left, and those of another resource are none
+	if page, err := db.List(t.Context(), total.PreviousQuery()); err != nil || len(page.Items) != 2 {
+		t.Errorf("%d of the first two snapshots, %v", len(page.Items), err)
+	}
+}
+
+// Of what the query finds, one is the total's own snapshot, those of its kind are earlier ones, and a
+// day is neither.
+func TestWhatAQueryFoundIsSifted(t *testing.T) {
+	snapshot := func(w Window, hours int64) item.Item {
+		start := w.Start(t0 - hours*hourMillis)
+		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
+			Start: layout.Timestamp(start)}.Item()
+	}
+	total := hourOf(Part{})
+	items := []item.Item{snapshot(Hourly, 0), snapshot(Hourly, 1), snapshot(Daily, 0), snapshot(Hourly, 5)}
+	got := total.Sift(items)
+	if !got.Known || !got.PreviousKnown || len(got.Seen) != 4 || item.KeyOf(got.Current) != total.Key() ||
+		len(got.Previous) != 2 || startOf(got.Previous[0]) != total.Start-hourMillis ||
+		startOf(got.Previous[1]) != total.Start-5*hourMillis {
+		t.Errorf("%+v", got)
+	}
+	if got := total.Sift(items[1:]); got.Current != nil || len(got.Previous) != 2 {
+		t.Errorf("without its own: %+v", got)
 	}
 }

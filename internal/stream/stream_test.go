@@ -7,9 +7,82 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
+	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
+
+// Whatever is accepted as a name comes out of a record as it went in.
+func TestStrangeNamesAreDecoded(t *testing.T) {
+	names := []string{
+		"plain", "#", "a#b#1", "%", "%23", "a%2523b", "$SYSTEM", "_", "a/b", "é", "用户", "\U0001f600", " ", `"\`, "<&>",
+		"\u2028", "auth0|5f7c", "v2:0",
+	}
+	for _, entity := range names {
+		for _, resource := range names {
+			_, b := table.Create(
+				table.NewBucket{Namespace: "ns", Entity: entity, Resource: resource, Now: 1_700_000_000_000})
+			it := b.Item()
+			batch, err := stream.Decode(streamtest.Payload(streamtest.Record{Sequence: "1", Created: 1, New: it}))
+			if err != nil || len(batch.Changes) != 1 || len(batch.Malformed) != 0 {
+				t.Fatalf("%q on %q: %v: %+v", entity, resource, err, batch)
+			}
+			got := batch.Changes[0].New
+			if got.Entity != entity || got.Resource != resource || got.Key() != item.KeyOf(it) {
+				t.Errorf("%q on %q came out as %q on %q", entity, resource, got.Entity, got.Resource)
+			}
+		}
+	}
+}
+
+// The benchmarks run on the same payload: 100 records over 20 buckets with two
+// limits. Compare their ns/record: decoding and folding a record costs at most
+// a fifth of decoding it into the Lambda library's event type (docs/design.md, Budgets).
+const benchRecords, benchBuckets = 100, 20
+
+func benchmark(b *testing.B, decode func(payload []byte) int) {
+	payload := batch(benchRecords, benchBuckets)
+	b.SetBytes(int64(len(payload)))
+	b.ReportAllocs()
+	for b.Loop() {
+		check.MustEqual(b, decode(payload), benchRecords)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
+}
+
+func BenchmarkDecode(b *testing.B) {
+	benchmark(b, func(payload []byte) int {
+		got, err := stream.Decode(payload)
+		check.Must(b, err)
+		return len(got.Changes)
+	})
+}
+
+func BenchmarkDecodeFold(b *testing.B) {
+	benchmark(b, func(payload []byte) int {
+		got, err := stream.Decode(payload)
+		check.Must(b, err)
+		parts := usage.Extend(nil, usage.Fold(got.Changes), usage.Hourly)
+		check.MustEqual(b, len(parts), benchBuckets)
+		for i := range parts {
+			usage.Totals(parts[i:i+1], usage.Hourly)
+		}
+		return len(got.Changes)
+	})
+}
+
+func BenchmarkLambdaEventDecode(b *testing.B) {
+	benchmark(b, func(payload []byte) int {
+		var e events.DynamoDBEvent
+		check.Must(b, json.Unmarshal(payload, &e))
+		return len(e.Records)
+	})
+}
 
 // agree fails unless both decoders say the same, but for the words of a reason.
 func agree(t *testing.T, payload []byte) {
