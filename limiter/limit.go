@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -17,9 +18,6 @@ const MaxTokens = 1_000_000_000_000_000
 // MaxLimits is how many limits one bucket may have. With that many, and names
 // of full length, every write stays within DynamoDB's expression limits.
 const MaxLimits = 32
-
-// maxPeriod bounds a refill period: ten years.
-const maxPeriod = 10 * 366 * 24 * time.Hour
 
 // Limit is a rule for one entity and resource. A rate: up to Capacity tokens can be
 // taken at once, and Refill tokens come back every Period, continuously and
@@ -264,10 +262,26 @@ func Blocked(name string) Limit {
 }
 
 // blockedPeriod distinguishes a blocked limit from the slowest that somebody may mean.
-const blockedPeriod = maxPeriod - time.Second
+const blockedPeriod = validate.MaxPeriod - time.Second
 
 // IsUnlimited reports whether the limit is [Unlimited], whatever its name.
 func (l Limit) IsUnlimited() bool { l.Floors, l.Ahead = "", 0; return l == Unlimited(l.Name) }
 
 // IsBlocked reports whether the limit is [Blocked], whatever its name.
 func (l Limit) IsBlocked() bool { l.Floors, l.Ahead = "", 0; return l == Blocked(l.Name) }
+
+// Validate returns nil, or an ErrInvalid that names the field, its value and the
+// accepted ones. Every function that takes limits validates them.
+func (l Limit) Validate() error { return validate.Limit[Calendar](l).Check("Limit") }
+
+// storedLimits validates limits and returns them in order of name.
+func storedLimits(field string, limits []Limit) ([]bucket.Limit, error) {
+	return validate.Limits(field, limits, func(i int, l Limit) (bucket.Limit, error) {
+		return l.stored(), validate.Limit[Calendar](l).CheckAt(field, i)
+	})
+}
+
+func (l Limit) stored() bucket.Limit { return validate.Limit[Calendar](l).Stored() }
+
+// public turns a stored limit back into its public form.
+func public(l bucket.Limit) Limit { return Limit(validate.LimitOf[Calendar](l)) }

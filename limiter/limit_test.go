@@ -8,9 +8,13 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 func TestLimitConstructors(t *testing.T) {
+	if MaxTokens != validate.MaxTokens || MaxLimits != bucket.MaxLimits {
+		t.Error("what is checked is not what is documented")
+	}
 	for _, c := range []struct {
 		got  Limit
 		want Limit
@@ -161,7 +165,7 @@ func TestLimitsThatCannotBe(t *testing.T) {
 			[]string{"Schedule", `the parameter "c-5"`}},
 		{Limit{Name: "rpm", Capacity: 2000, Refill: 1, Period: time.Second, Schedule: "s1000000000000000@UTC"},
 			[]string{"Schedule", `at most 1000000000000000 tokens`}},
-		{during("* 9 * * *", Limit{Period: 20 * maxPeriod}), []string{"Schedule", `a period of 87840h0m0s`}},
+		{during("* 9 * * *", Limit{Period: 20 * validate.MaxPeriod}), []string{"Schedule", `a period of 87840h0m0s`}},
 		{Quota("rpm", 5, Daily("")).During("* 9 * * *", "UTC", five), []string{"Schedule", `only a rate has a schedule`}},
 		{InFlight("jobs", 5, time.Minute).During("* 9 * * *", "UTC", five),
 			[]string{"Schedule", `none: only a rate has a schedule`}},
@@ -200,7 +204,7 @@ func TestLimitsThatCanBe(t *testing.T) {
 		Quota("f", 1, Cron("0 6 * * MON-FRI", "")), Quota("g", 1, FromFirstUse(5*time.Hour)), scheduled,
 		InFlight("jobs", 1, 5*time.Second), InFlight("jobs", 1, 10*time.Minute), Unlimited("unlimited"), Blocked("blocked"),
 		with(Unlimited("unlimited")), with(Blocked("blocked")), with(PerMinute("rpm", 1)),
-		{Name: "slow", Capacity: 1, Refill: 1, Period: maxPeriod}} {
+		{Name: "slow", Capacity: 1, Refill: 1, Period: validate.MaxPeriod}} {
 		if err := l.Validate(); err != nil || public(l.stored()) != l || l.IsQuota() != (l.Reset != "") ||
 			l.IsBlocked() != (l.Name == "blocked") || l.IsUnlimited() != (l.Name == "unlimited") {
 			t.Errorf("%v: %v", l, err)
@@ -221,7 +225,7 @@ func TestBlockedLimitsDeny(t *testing.T) {
 				Request{Entity: acme, Resource: gpt, Limits: own, Costs: Costs{"rpm": cost, "tpm": 1}})
 			denied, ok := errors.AsType[*LimitError](err)
 			if !ok || denied.Limit != "rpm" || denied.Wanted != cost || denied.Remaining != 0 ||
-				denied.RetryAfter < 3650*24*time.Hour || denied.RetryAfter > maxPeriod {
+				denied.RetryAfter < 3650*24*time.Hour || denied.RetryAfter > validate.MaxPeriod {
 				t.Fatalf("cost %d: %v", cost, err)
 			}
 			if !denied.Never() || !strings.HasSuffix(denied.Error(), " wanted, 0 left, never granted") {

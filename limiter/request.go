@@ -129,7 +129,7 @@ func (r Request) validate() error {
 		return validate.Invalid("Costs", validate.Plain("empty"), "at least one limit name with its cost")
 	}
 	for name, n := range r.Costs {
-		if err := validateLimitName("Costs key", name); err != nil {
+		if err := validate.LimitName("Costs key", name); err != nil {
 			return err
 		}
 		if n < 0 || n > MaxTokens {

@@ -82,7 +82,7 @@ func decodeRecord(it item.Item, now int64) cached {
 	}
 	for _, l := range r.config.Limits {
 		if r.bad == nil {
-			r.bad = public(l).validate("stored configuration " + item.KeyOf(it).PK)
+			r.bad = validate.LimitOf[Calendar](l).Check("stored configuration " + item.KeyOf(it).PK)
 		}
 	}
 	return r

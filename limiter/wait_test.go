@@ -16,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 // waits waits until the request is granted.
@@ -399,7 +400,7 @@ func TestReserveBehindAQueueThatOthersHaveFilled(t *testing.T) {
 func TestWaitsOfCenturies(t *testing.T) {
 	for _, limit := range []Limit{
 		PerDay("rpm", 1).WithCapacity(1_000_000),
-		{Name: "rpm", Capacity: MaxTokens, Refill: 1, Period: maxPeriod},
+		{Name: "rpm", Capacity: MaxTokens, Refill: 1, Period: validate.MaxPeriod},
 	} {
 		_, l := newProcess(t, Options{})
 		req := asks(Costs{"rpm": limit.Capacity}, limit)

@@ -70,8 +70,10 @@ var mayImport = map[string][]string{
 	"internal/stream/streamtest": {"internal/item", "internal/item/itemtest"},
 	"internal/usage": {"internal/bucket", "internal/config", "internal/item", "internal/layout", "internal/ledger",
 		"internal/sequence", "internal/shard", "internal/stream", "internal/table"},
-	"internal/archive":  {"internal/item", "internal/layout", "internal/ledger"},
-	"internal/validate": {"internal/bucket", "internal/config", "internal/layout"}, // shared by limiter and admin
+	"internal/archive": {"internal/item", "internal/layout", "internal/ledger"},
+	"internal/validate": { // shared by limiter and admin
+		"internal/bucket", "internal/calendar", "internal/config", "internal/layout",
+	},
 	"internal/namespace": { // shared by limiter and admin
 		"internal/config", "internal/item", "internal/layout", "internal/store",
 	},

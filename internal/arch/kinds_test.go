@@ -22,7 +22,7 @@ var kindSeats = []struct {
 		"internal/table/inflight.go", "internal/config/kind.go"}},
 	{"its stored and its public form", []string{"internal/validate/form.go"}},
 	{"what marks it for users, and its text", []string{"limiter/limit.go"}},
-	{"what is valid", []string{"limiter/validate.go"}},
+	{"what is valid", []string{"internal/validate/limit.go"}},
 	{"how people write it: in manifests, and for the tool", []string{"admin/manifest/kinds.go"}},
 }
 

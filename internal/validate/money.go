@@ -38,3 +38,23 @@ func Amount(limit string, quota bool, tokens int64) string {
 	}
 	return strconv.FormatInt(tokens, 10)
 }
+
+// ParseAmount is limiter.ParseAmount.
+func ParseAmount(text string) (int64, error) {
+	const accepted = "a whole number, or dollars with at most six digits behind the point, like $12.50"
+	dollars, isMoney := strings.CutPrefix(text, "$")
+	if !isMoney {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, Invalid("amount", text, accepted)
+		}
+		return n, nil
+	}
+	whole, part, point := strings.Cut(dollars, ".")
+	digits := part + "000000"[:max(0, 6-len(part))]
+	n, err := strconv.ParseUint(whole+digits, 10, 63)
+	if err != nil || len(digits) > 6 || whole == "" || point && part == "" {
+		return 0, Invalid("amount", text, accepted)
+	}
+	return int64(n), nil
+}
