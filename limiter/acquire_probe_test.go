@@ -241,12 +241,12 @@ func TestEveryThrottledCallIsReported(t *testing.T) {
 			var told []string
 			db := memdynamo.New(func() int64 { return 1 })
 			db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
-			s := watched{db, func(_ context.Context, e Event) {
+			s := newLimiter(db, ns, Options{MaxBuckets: 1, Observe: func(_ context.Context, e Event) {
 				if e.Kind != EventThrottled || store.KindOf(e.Err) != store.Throttled {
 					t.Errorf("%s: told %+v", name, e)
 				}
 				told = append(told, fmt.Sprint(e.Entity, "/", e.Resource))
-			}}
+			}}).store
 			err := c.call(s)
 			if want := c.want; kind == store.Throttled && !slices.Equal(told, want) || kind != store.Throttled && told != nil {
 				t.Errorf("%s, %v: told of %q, want %q", name, err, told, want)

@@ -248,7 +248,7 @@ func (c Costs) plus(more []table.Cost) Costs {
 var kindOf = [...]EventKind{
 	desk.Refused: EventRefused, desk.Looked: EventLook, desk.Upkeep: EventUpkeep, desk.Ahead: EventAhead,
 	desk.Yielded: EventYield, desk.Reshaped: EventSplit, desk.Lost: EventLost, desk.Switched: EventBreaker,
-	desk.Settled: EventSettle, desk.Returned: EventRollback,
+	desk.Settled: EventSettle, desk.Returned: EventRollback, desk.Throttled: EventThrottled,
 }
 
 // eventOf returns an event of a desk as the observer gets it, if it does.

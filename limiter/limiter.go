@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -35,9 +34,6 @@ type Limiter struct {
 
 // newLimiter returns a limiter on an opened namespace; opts are complete.
 func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
-	if opts.Observe != nil {
-		s = watched{s, opts.Observe}
-	}
 	l := &Limiter{opts: opts, namespace: namespaceID}
 	l.desks = desk.New(s, desk.Options{
 		Settings: decide.Settings{DenyFor: opts.DenyFor.Milliseconds(), Slack: int64(opts.Slack),
@@ -56,7 +52,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	})
 	l.store = l.desks.Store
 	l.locals = desk.NewLocals(opts.LocalShare, l.desks)
-	l.configs = newConfigs(s, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks)
+	l.configs = newConfigs(l.store, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks)
 	return l
 }
 
@@ -224,40 +220,4 @@ func (l *Limiter) begin() (at time.Time) {
 		at = time.Now()
 	}
 	return at
-}
-
-// watched is a store that reports throttled calls to the observer.
-type watched struct {
-	store.Store
-	observe func(context.Context, Event)
-}
-
-func (w watched) report(ctx context.Context, key item.Key, err error) {
-	if store.KindOf(err) == store.Throttled {
-		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
-		w.observe(ctx, Event{Kind: EventThrottled, Entity: entity, Resource: resource, Err: err})
-	}
-}
-
-// Write implements [store.Store].
-func (w watched) Write(ctx context.Context, write item.Write) (item.Item, error) {
-	it, err := w.Store.Write(ctx, write)
-	w.report(ctx, write.Target(), err)
-	return it, err
-}
-
-// Transact implements [store.Store].
-func (w watched) Transact(ctx context.Context, token string, writes []item.Write) error {
-	err := w.Store.Transact(ctx, token, writes)
-	w.report(ctx, writes[0].Target(), err)
-	return err
-}
-
-// Read implements [store.Store].
-func (w watched) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
-	items, err := w.Store.Read(ctx, consistent, keys...)
-	if len(keys) > 0 {
-		w.report(ctx, keys[0], err)
-	}
-	return items, err
 }

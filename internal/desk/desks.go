@@ -49,9 +49,9 @@ type Desks struct {
 
 // New returns the desks of buckets in a store.
 func New(s store.Store, o Options) *Desks {
-	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s}, Timeout: o.Timeout,
-		SettleWithin: o.SettleWithin,
-		namespace:    o.Namespace, clock: o.Now, observe: o.Observe, closing: make(chan struct{})}
+	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s, observe: o.Observe},
+		Timeout: o.Timeout, SettleWithin: o.SettleWithin, namespace: o.Namespace, clock: o.Now, observe: o.Observe,
+		closing: make(chan struct{})}
 	d.Waiting.Rooms = facets[waitqueue.Room]{d.cache, func(k *Desk) *waitqueue.Room { return &k.room }}
 	d.Slots.Wake = func(n decide.Name) { d.background.try(func() { d.keepUp(n) }) }
 	d.Slots.Random = store.Random

@@ -15,16 +15,17 @@ type EventKind int
 
 // Kinds of events, and the fields that each has besides Kind and Name.
 const (
-	Refused  EventKind = iota // the condition of a charge failed
-	Looked                    // a call goes out to learn the image
-	Upkeep                    // Op failed by Err
-	Ahead                     // Taken or Ended with Writes, or Op failed by Err
-	Yielded                   // the bucket has Limits from now on, in place of this process's
-	Reshaped                  // Before shards became After
-	Lost                      // leases have lost their slots
-	Switched                  // a breaker is Open or closed, because of Err; no name: the breaker of all buckets
-	Settled                   // what leases handed over: Costs, by Writes of its own, or Op failed by Err
-	Returned                  // a grant was given back: Costs by Writes, in Elapsed, unless it failed by Errs
+	Refused   EventKind = iota // the condition of a charge failed
+	Looked                     // a call goes out to learn the image
+	Upkeep                     // Op failed by Err
+	Ahead                      // Taken or Ended with Writes, or Op failed by Err
+	Yielded                    // the bucket has Limits from now on, in place of this process's
+	Reshaped                   // Before shards became After
+	Lost                       // leases have lost their slots
+	Switched                   // a breaker is Open or closed, because of Err; no name: the breaker of all buckets
+	Settled                    // what leases handed over: Costs, by Writes of its own, or Op failed by Err
+	Returned                   // a grant was given back: Costs by Writes, in Elapsed, unless it failed by Errs
+	Throttled                  // a call was throttled, by Err; no name: it reads configuration
 )
 
 // Event is something that happened.

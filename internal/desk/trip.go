@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -46,13 +47,14 @@ func (t *trips) pace() pace {
 	return pace{known[len(known)/2], known[(len(known)*4-1)/5] * 3 / 2}
 }
 
-// Timed is a store that knows how long its writes take. It is safe for concurrent
-// use.
+// Timed is a store that knows how long its writes take, and reports calls that are throttled. It is safe for
+// concurrent use.
 type Timed struct {
 	store.Store
-	mu    sync.Mutex
-	trips trips
-	pace  pace
+	observe func(context.Context, Event)
+	mu      sync.Mutex
+	trips   trips
+	pace    pace
 }
 
 // pace is how long a write typically takes, and after how long it is late. Where
@@ -66,7 +68,32 @@ func (c *Timed) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	if _, refused := errors.AsType[*store.Refused](err); err == nil || refused {
 		c.Took(time.Since(sent))
 	}
+	c.report(ctx, w.Target(), err)
 	return it, err
+}
+
+// Transact implements [store.Store].
+func (c *Timed) Transact(ctx context.Context, token string, writes []item.Write) error {
+	err := c.Store.Transact(ctx, token, writes)
+	c.report(ctx, writes[0].Target(), err)
+	return err
+}
+
+// Read implements [store.Store].
+func (c *Timed) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	items, err := c.Store.Read(ctx, consistent, keys...)
+	if len(keys) > 0 {
+		c.report(ctx, keys[0], err)
+	}
+	return items, err
+}
+
+// report reports a call that was throttled.
+func (c *Timed) report(ctx context.Context, key item.Key, err error) {
+	if store.KindOf(err) == store.Throttled {
+		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
+		c.observe(ctx, Event{Kind: Throttled, Name: decide.Name{Entity: entity, Resource: resource}, Err: err})
+	}
 }
 
 // Took remembers how long a write took that was answered.

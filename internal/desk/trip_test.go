@@ -102,7 +102,7 @@ func (a *answers) Write(context.Context, item.Write) (item.Item, error) {
 func TestOnlyAnsweredWritesSetThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &answers{}
-		s := &Timed{Store: table}
+		s := &Timed{Store: table, observe: func(context.Context, Event) {}}
 		for i, c := range []struct {
 			after    time.Duration
 			err      error
