@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -98,8 +96,6 @@ func (l *Limiter) NamespaceID() string { return l.namespace }
 // this process.
 func (l *Limiter) ForgetConfig() { l.configs.forget() }
 
-const openAttempts = 6
-
 // Open returns a limiter on a namespace of a table. The namespace must exist,
 // unless Options.Register is set, and the table must be one this package can
 // share with other clients. If a Python client has put the release of its
@@ -152,7 +148,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	if corrected && o.Observe != nil { // from the first answer on
 		clock.Watch(o.observeClock())
 	}
-	id, err := namespaceID(ctx, s, o)
+	id, err := namespace.Open(ctx, s, o.Namespace, o.Register, o.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -182,36 +178,6 @@ func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
 type clock interface {
 	Offset() time.Duration
 	Watch(func(store.ClockChange))
-}
-
-var errNotRead = errors.New("the namespace is registered, but is not read")
-
-// namespaceID resolves the namespace, or registers it.
-func namespaceID(ctx context.Context, s store.Store, o Options) (string, error) {
-	var err error
-	for try := range openAttempts {
-		var ns config.Namespace
-		if ns, err = namespace.Find(ctx, s, o.Namespace, o.Now()); err == nil {
-			return ns.ID, nil
-		}
-		if errors.Is(err, ErrNamespace) && o.Register {
-			if err = namespace.Register(ctx, s, o.Namespace, o.Now()); err == nil {
-				err = &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: errNotRead}
-				continue // read back what won
-			}
-		}
-		if errors.Is(err, ErrNamespace) && store.KindOf(err) == 0 {
-			return "", fmt.Errorf("%w, want a name that is, or Options.Register", err)
-		}
-		if store.KindOf(err) == 0 {
-			return "", err
-		}
-		if store.KindOf(err) == store.Setup || store.Unreachable(err) || try+1 == openAttempts ||
-			smithytime.SleepWithContext(ctx, store.Jitter(try, 10*time.Millisecond, time.Second)) != nil {
-			break
-		}
-	}
-	return "", fmt.Errorf("%w: open namespace %q: %w", store.Outcome(err), o.Namespace, err)
 }
 
 // begin returns when a call began, for the observer.

@@ -24,6 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -262,7 +263,7 @@ func (blank) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, err
 // A namespace that is registered and cannot be read back is no decision, and says so.
 func TestOpenFailsWhereItsNamespaceCannotBeReadBack(t *testing.T) {
 	w := newWorld(t)
-	_, err := namespaceID(t.Context(), blank{w.db}, Options{Namespace: "new", Register: true, Now: time.Now})
+	_, err := namespace.Open(t.Context(), blank{w.db}, "new", true, time.Now)
 	const want = `limiter: unavailable: open namespace "new": BatchGetItem: unavailable: ` +
 		"the namespace is registered, but is not read"
 	if err == nil || err.Error() != want || !errors.Is(err, ErrUnavailable) {
