@@ -3,7 +3,6 @@ package inflight
 import (
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -70,16 +69,6 @@ func (k *Keeper) Reuse(s *Lease, named, n decide.Name, c table.Cost, now int64) 
 	clear(b.idle[len(left):])
 	b.idle = left
 	return s, milli
-}
-
-// Of returns how many whole slots of a limit the lease has taken over.
-func (s *Lease) Of(n decide.Name, limit string) (whole int64) {
-	for _, h := range s.all {
-		if h.Name == n && h.Cost.Limit.Name == limit {
-			whole += h.Cost.Milli / bucket.Milli
-		}
-	}
-	return whole
 }
 
 // divide splits off a part of the slots.
