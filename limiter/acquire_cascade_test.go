@@ -352,7 +352,7 @@ func TestCascadesWaitInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 100, Options{})
 		must(t, l, stored(Costs{"rpm": 8}))
-		before := l.desks.Waiting.Join(acmeGPT, "")
+		before := l.desks.Waiting.Stand(acmeGPT, "")
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {

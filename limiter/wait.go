@@ -115,7 +115,7 @@ func waiting(end time.Time) *desk.Attempt {
 // inLine waits for room in the queue, and takes the costs then.
 func (l *Limiter) inLine(ctx context.Context, n decide.Name, req Request, tries *desk.Attempt) (lease *Lease,
 	after time.Duration, err error) {
-	me, follow := l.desks.Waiting.Join(n, req.Class), 0
+	me, follow := l.desks.Waiting.Stand(n, req.Class), 0
 	defer func() { me.Leave(follow) }()
 	asks := time.NewTimer(0)
 	defer asks.Stop()

@@ -40,8 +40,8 @@ func (q *Queue) InLine(n decide.Name, class string) bool {
 	return room != nil && room.lines[class] != nil
 }
 
-// Join adds a request at the end of a line. End it by Leave.
-func (q *Queue) Join(n decide.Name, class string) *Standing {
+// Stand adds a request at the end of a line. End it by Leave.
+func (q *Queue) Stand(n decide.Name, class string) *Standing {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	me := &Standing{q, n, q.Rooms.Pin(n), class, newBell()}

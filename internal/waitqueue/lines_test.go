@@ -32,7 +32,7 @@ func called(all ...*Standing) (out string) {
 func TestTurnsInALine(t *testing.T) {
 	all := rooms{}
 	ls := Queue{Rooms: all}
-	a, b, c, d := ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "")
+	a, b, c, d := ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, "")
 	if got := called(a, b, c, d); got != "x..." {
 		t.Errorf("at first %s have their turn", got)
 	}
@@ -51,7 +51,7 @@ func TestTurnsInALine(t *testing.T) {
 	if d.Leave(1); len(all) != 0 || ls.InLine(acme, "") {
 		t.Error("somebody is left in line")
 	}
-	if !ls.Join(acme, "").called() {
+	if !ls.Stand(acme, "").called() {
 		t.Error("the first of a new line has no turn")
 	}
 }
@@ -63,7 +63,7 @@ func TestLinesOfABucket(t *testing.T) {
 	ls := Queue{Rooms: rooms}
 	other := acme
 	other.Entity = "other"
-	all := []*Standing{ls.Join(acme, ""), ls.Join(acme, ""), ls.Join(acme, "batch"), ls.Join(other, "")}
+	all := []*Standing{ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, "batch"), ls.Stand(other, "")}
 	if got := called(all...); got != "x.xx" || len(rooms) != 2 {
 		t.Errorf("at first %s have their turn, of %d buckets", got, len(rooms))
 	}
@@ -90,7 +90,7 @@ func TestLinesOfABucket(t *testing.T) {
 // What was sent without a write tells nothing.
 func TestMissedRoom(t *testing.T) {
 	ls := Queue{Rooms: rooms{}}
-	first, second := ls.Join(acme, ""), ls.Join(acme, "")
+	first, second := ls.Stand(acme, ""), ls.Stand(acme, "")
 	got := ""
 	for _, c := range []struct{ sent, full bool }{
 		{false, true}, {true, true}, {true, true}, {true, true}, {false, false}, {true, false}, {true, false}, {true, false},
@@ -117,7 +117,7 @@ func TestLinesBehindAParent(t *testing.T) {
 	ls := Queue{Rooms: all}
 	org := decide.Name{Entity: "org", Resource: acme.Resource}
 	join := func(entity string) *Standing {
-		return ls.Join(decide.Name{Entity: entity, Resource: acme.Resource}, "")
+		return ls.Stand(decide.Name{Entity: entity, Resource: acme.Resource}, "")
 	}
 	a, b, c := join("a"), join("b"), join("c")
 	after := join("b")
