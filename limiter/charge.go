@@ -18,12 +18,12 @@ import (
 // tokens are given back, and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
-	req, closed, charged := le.request, le.closed, !le.nothing()
+	req, closed, nothing := le.request, le.closed, le.nothing()
 	le.mu.Unlock()
 	if closed {
 		return le.errClosed("charge")
 	}
-	if !charged {
+	if nothing {
 		return nil
 	}
 	if limit := le.slotsIn(more); limit != "" {
@@ -42,7 +42,15 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	if le.closed {
 		return errors.Join(le.errClosed("charge"), extra.Rollback(ctx))
 	}
-	le.joinLevels(extra, more)
+	turn := le.limiter.desks.Waiting.Turn()
+	for _, a := range extra.levels() {
+		all := le.levels()
+		if i := slices.IndexFunc(all, func(o *charged) bool { return o.name == a.name }); i >= 0 {
+			all[i].join(a, more, turn)
+		} else { // it cascades since
+			le.above = slices.Insert(le.above, len(le.of(le.name))-1, a)
+		}
+	}
 	return nil
 }
 
@@ -50,36 +58,36 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 // much again that was charged.
 const mostCost = 2 * MaxTokens
 
-// join takes over what another lease of the same entity and resource has taken.
-func (le *Lease) join(extra *Lease, costs Costs) {
-	le.part(extra.image().State)
+// join takes over another charge of the same level, which ended before a turn.
+func (a *charged) join(extra *charged, costs Costs, turn int64) {
+	a.part(extra.image().State)
 	for _, it := range extra.items {
-		i := slices.IndexFunc(le.items, func(old leaseItem) bool { return old.Key == it.Key }) // local ones have none
+		i := slices.IndexFunc(a.items, func(old leaseItem) bool { return old.Key == it.Key }) // local ones have none
 		if i < 0 {
-			le.items = append(le.items, it)
+			a.items = append(a.items, it)
 			continue
 		}
-		le.items[i].Taken = table.Plus(le.items[i].Taken, it.Taken)
+		a.items[i].Taken = table.Plus(a.items[i].Taken, it.Taken)
 	}
 	for _, limit := range extra.settles() {
-		if !hasLimit(le.settles(), limit.Name) {
-			le.limits = append(le.limits, limit)
+		if !hasLimit(a.settles(), limit.Name) {
+			a.limits = append(a.limits, limit)
 		}
 	}
 	for limit, n := range costs {
-		if said, ok := le.actual[limit]; ok {
-			le.actual[limit] = min(said+n, mostCost)
+		if said, ok := a.actual[limit]; ok {
+			a.actual[limit] = min(said+n, mostCost)
 		}
 	}
-	if le.status, le.counts, le.ahead = extra.status, extra.counts, extra.ahead; extra.Charged() {
-		le.after, le.worked, le.turn = extra.after, extra.worked, le.limiter.desks.Waiting.Turn()
+	if a.status, a.counts, a.ahead = extra.status, extra.counts, extra.ahead; extra.cause == nil {
+		a.after, a.worked, a.turn = extra.after, extra.worked, turn
 	}
 }
 
 // part sets apart the costs of quotas that have entered another period since. A lease took 2 on
 // Monday and takes 1 on Tuesday: it has cost 3, and 1 can be given back.
-func (le *Lease) part(now bucket.State) {
-	before := le.image().State
+func (a *charged) part(now bucket.State) {
+	before := a.image().State
 	for _, sl := range now.Slots {
 		j := before.Index(sl.Name)
 		if !sl.Renews() || j < 0 {
@@ -88,24 +96,11 @@ func (le *Lease) part(now bucket.State) {
 		if was := before.Slots[j]; was.End == sl.End && was.Resets == sl.Resets {
 			continue
 		}
-		for i, it := range le.items {
+		for i, it := range a.items {
 			if c, ok := table.Find(it.Taken, sl.Name); ok {
-				le.gone = table.Plus(le.gone, []table.Cost{c})
-				le.items[i].Taken = table.Plus(it.Taken, table.Negative([]table.Cost{c}))
+				a.gone = table.Plus(a.gone, []table.Cost{c})
+				a.items[i].Taken = table.Plus(it.Taken, table.Negative([]table.Cost{c}))
 			}
 		}
-	}
-}
-
-// joinLevels takes over what another lease has taken, on every level.
-func (le *Lease) joinLevels(extra *Lease, costs Costs) {
-	le.join(extra, costs)
-	for _, more := range extra.above {
-		i := slices.IndexFunc(le.above, func(a *Lease) bool { return a.name == more.name })
-		if i < 0 { // it cascades since
-			le.above = slices.Insert(le.above, len(le.of(le.name))-1, more)
-			continue
-		}
-		le.above[i].join(more, costs)
 	}
 }

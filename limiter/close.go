@@ -25,7 +25,7 @@ func (le *Lease) Commit(ctx context.Context) error {
 	if le.closed {
 		return le.errClosed("commit")
 	}
-	return le.end(ctx, "commit", (*Lease).due)
+	return le.end(ctx, "commit", (*charged).pay)
 }
 
 // Rollback ends the lease of work that failed. It gives back everything that the lease has
@@ -40,33 +40,33 @@ func (le *Lease) Rollback(ctx context.Context) error {
 	case le.closed:
 		return nil
 	case le.kept:
-		return le.end(context.WithoutCancel(ctx), "commit", (*Lease).due)
+		return le.end(context.WithoutCancel(ctx), "commit", (*charged).pay)
 	}
-	return le.end(context.WithoutCancel(ctx), "rollback", (*Lease).back)
+	return le.end(context.WithoutCancel(ctx), "rollback", (*charged).back)
 }
 
 // back makes all items due to give back everything.
-func (le *Lease) back() {
-	for i := range le.items {
-		le.items[i].due = table.Negative(le.items[i].Taken)
+func (a *charged) back() {
+	for i := range a.items {
+		a.items[i].due = table.Negative(a.items[i].Taken)
 	}
 }
 
-// due makes the settled costs due, less the taken ones. If more is due, the first item pays.
+// pay makes the settled costs due, less the taken ones. If more is due, the first item pays.
 // If less, those that paid get it back, each at most what it paid.
-func (le *Lease) due() {
-	for i := range le.items {
-		le.items[i].due = nil
+func (a *charged) pay() {
+	for i := range a.items {
+		a.items[i].due = nil
 	}
-	for _, limit := range le.settles() {
-		actual, said := le.actual[limit.Name]
+	for _, limit := range a.settles() {
+		actual, said := a.actual[limit.Name]
 		if !said {
 			continue
 		}
-		left := bucket.SubSat(actual*bucket.Milli, le.held(limit.Name))
-		for i, it := range le.items {
+		left := bucket.SubSat(actual*bucket.Milli, a.held(limit.Name))
+		for i, it := range a.items {
 			if part := max(left, -it.Of(limit.Name)); part != 0 {
-				le.items[i].due = append(le.items[i].due, table.Cost{Limit: limit, Milli: part})
+				a.items[i].due = append(a.items[i].due, table.Cost{Limit: limit, Milli: part})
 				left -= part
 			}
 		}
@@ -76,15 +76,15 @@ func (le *Lease) due() {
 // settle writes one adjustment per item, all at once: one after the other, a lease on many
 // shards would exceed the time of one call. A written adjustment is noted as taken, so that a
 // repeated call does not settle it twice.
-func (le *Lease) settle(ctx context.Context, op string) error {
-	bounded := le.limiter.desks.Bounded(ctx)
+func (l *Limiter) settle(ctx context.Context, op string, a *charged) error {
+	bounded := l.desks.Bounded(ctx)
 	defer bounded.End()
 	var errs []error
-	for i, err := range desk.InParallel(len(le.items), func(i int) error {
-		return le.settleItem(bounded, &le.items[i])
+	for i, err := range desk.InParallel(len(a.items), func(i int) error {
+		return l.settleItem(bounded, a, &a.items[i])
 	}) {
 		if err == nil {
-			it := &le.items[i]
+			it := &a.items[i]
 			it.Taken = table.Plus(it.Taken, it.due[:len(it.due)-len(it.slots)])
 			it.slots = nil
 			continue
@@ -92,36 +92,36 @@ func (le *Lease) settle(ctx context.Context, op string) error {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		return settleError(op, le.name, errs)
+		return settleError(op, a.name, errs)
 	}
 	return nil
 }
 
-func (le *Lease) settleItem(ctx context.Context, it *leaseItem) (err error) {
+func (l *Limiter) settleItem(ctx context.Context, a *charged, it *leaseItem) (err error) {
 	if it.local == nil {
-		it.wrote, err = le.limiter.desks.Settle(ctx, it.name, it.Shard, le.image(), le.taken(), it.due)
+		it.wrote, err = l.desks.Settle(ctx, a.name, it.Shard, a.image(), a.taken(), it.due)
 		return err
 	}
-	now := le.limiter.now()
+	now := l.now()
 	costs := desk.Pinned(it.due, table.Shard{State: *it.local}, now)
 	if costs = slices.DeleteFunc(costs, isFree); len(costs) > 0 {
-		le.limiter.locals.Adjust(it.name, costs, now)
+		l.locals.Adjust(a.name, costs, now)
 	}
 	return nil
 }
 
 func isFree(c table.Cost) bool { return c.Milli == 0 }
 
-// taken returns when the lease had taken everything, if that is certain.
-func (le *Lease) taken() waitqueue.Taking {
-	if le.worked {
-		return waitqueue.Taking{Turn: le.turn}
+// taken returns when everything of a level was taken, if that is certain.
+func (a *charged) taken() waitqueue.Taking {
+	if a.worked {
+		return waitqueue.Taking{Turn: a.turn}
 	}
-	return waitqueue.Taking{Moment: waitqueue.MomentOf(le.image()), Turn: le.turn}
+	return waitqueue.Taking{Moment: waitqueue.MomentOf(a.image()), Turn: a.turn}
 }
 
 // end settles the lease by the amounts due of each item, unless the Limiter is closed.
-func (le *Lease) end(ctx context.Context, op string, due func(*Lease)) error {
+func (le *Lease) end(ctx context.Context, op string, due func(*charged)) error {
 	if !le.limiter.desks.Enter() {
 		return &SettleError{op, le.name.Entity, le.name.Resource, closed(op, le.name)}
 	}
@@ -130,7 +130,7 @@ func (le *Lease) end(ctx context.Context, op string, due func(*Lease)) error {
 }
 
 // settleAll settles the lease on every level, and closes it, unless that can be repeated.
-func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease)) (err error) {
+func (le *Lease) settleAll(ctx context.Context, op string, due func(*charged)) (err error) {
 	begin, all := le.limiter.begin(), le.levels()
 	released := le.limiter.desks.Release(le.slots)
 	for _, a := range all {
@@ -143,8 +143,9 @@ func (le *Lease) settleAll(ctx context.Context, op string, due func(*Lease)) (er
 		}
 	}
 	le.limiter.desks.GiveSlots(released) // taken over, with tokens of another shard
-	failed := slices.DeleteFunc(desk.InParallel(len(all), func(i int) error { return all[i].settle(ctx, op) }),
-		func(err error) bool { return err == nil })
+	failed := slices.DeleteFunc(desk.InParallel(len(all), func(i int) error {
+		return le.limiter.settle(ctx, op, all[i])
+	}), func(err error) bool { return err == nil })
 	if len(failed) == 1 {
 		err = failed[0]
 	} else if len(failed) > 1 {

@@ -70,7 +70,7 @@ func (l *Limiter) hold(le *Lease, wants []decide.Want, s *inflight.Lease) {
 
 // slotsOf sets apart the slots that a lease has taken on one level, and adds them to s; nil
 // is none. The caller has named the bucket n.
-func (l *Limiter) slotsOf(a *Lease, n decide.Name, wants []decide.Want, s *inflight.Lease) *inflight.Lease {
+func (l *Limiter) slotsOf(a *charged, n decide.Name, wants []decide.Want, s *inflight.Lease) *inflight.Lease {
 	for i, it := range a.items {
 		if !slices.ContainsFunc(it.Taken, func(c table.Cost) bool { return isSlots(c) && c.Milli > 0 }) {
 			continue
@@ -88,8 +88,8 @@ func (l *Limiter) slotsOf(a *Lease, n decide.Name, wants []decide.Want, s *infli
 			if s == nil {
 				s = inflight.NewLease(n)
 			}
-			until := now + min(l.desks.Reusable(it.name, wants), c.Limit.Period)
-			s.Take(inflight.Part{Name: it.name, Key: it.Key, TTL: a.image().TTL, Cost: c, From: now, Until: until})
+			until := now + min(l.desks.Reusable(a.name, wants), c.Limit.Period)
+			s.Take(inflight.Part{Name: a.name, Key: it.Key, TTL: a.image().TTL, Cost: c, From: now, Until: until})
 		}
 	}
 	return s

@@ -16,7 +16,6 @@ import (
 // leaseItem is one item that a lease has taken from.
 type leaseItem struct {
 	decide.Part
-	name  decide.Name
 	local *bucket.State // of a bucket of this process, which has no key, after it was charged; nil: of the table
 	due   []table.Cost  // the last settling was to write it
 	slots []table.Cost  // what the next settling gives back besides
@@ -36,86 +35,92 @@ type leaseItem struct {
 type Lease struct {
 	limiter *Limiter
 	request Request // for Charge
-	name    decide.Name
-	cause   error    // why nothing was charged, nil when something was
-	above   []*Lease // on the entities that it cascades to, guarded by mu like all of theirs
+	charged         // on the entity itself; it and all others are guarded by mu
+	above   []*charged
 
 	mu       sync.Mutex
-	items    []leaseItem
-	limits   []bucket.Limit   // those that can be settled; nil: of the image after the charge, see settles
-	counts   []decide.Level   // what its status is worked out from
-	status   []Status         // nil: until it is asked for
-	ahead    bool             // it is of prefetched tokens: without a status until that is asked for
-	one      [1]leaseItem     // room for items
-	after    *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
-	worked   bool             // after was worked out: others may have written before the charge
-	turn     int64            // by which all was taken, of a lease of several shards; see waitqueue.Queue.Turn
-	gone     []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
-	actual   map[string]int64 // what it really cost, in tokens, of the limits of which that was said
-	kept     bool             // Settle was called: the costs taken or settled have arisen
+	kept     bool // Settle was called: the costs taken or settled have arisen
 	closed   bool
 	observed bool            // an event has reported the grant
 	slots    *inflight.Lease // of in-flight limits, on all levels; nil for none
 }
 
-// lease makes the lease on a grant. A grant of a bypassed entity has charged nothing.
-func (l *Limiter) lease(g decide.Grant) *Lease {
-	le := &Lease{limiter: l, counts: g.Levels, ahead: g.Ahead}
-	le.fill(g.Name, g.Image, g.Limits, g.Parts...)
-	if g.Local != nil {
-		le.items[0].local = g.Local
-	}
-	if len(g.Parts) == 0 {
-		le.cause = ErrBypassed
-	}
-	le.worked, le.turn = g.Worked, g.Turn
-	return le
-}
-
-// fill notes the items that have paid for a lease.
-func (le *Lease) fill(n decide.Name, image *table.Shard, limits []bucket.Limit, parts ...decide.Part) {
-	le.name, le.after, le.limits = n, image, slices.Clip(limits)
-	le.items = le.one[:0]
-	for _, p := range parts {
-		le.items = append(le.items, leaseItem{name: n, Part: p})
-	}
+// charged is what a lease has of one level: of an entity of the request, or of one that it cascades to.
+type charged struct {
+	name   decide.Name
+	cause  error // why nothing was charged, nil when something was
+	items  []leaseItem
+	limits []bucket.Limit   // those that can be settled; nil: of the image after the charge, see settles
+	counts []decide.Level   // what its status is worked out from
+	status []Status         // nil: until it is asked for
+	ahead  bool             // it is of prefetched tokens: without a status until that is asked for
+	one    [1]leaseItem     // room for items
+	after  *table.Shard     // the image right after the charge, not to be changed; nil if that is not known
+	worked bool             // after was worked out: others may have written before the charge
+	turn   int64            // by which all was taken, of a lease of several shards; see waitqueue.Queue.Turn
+	gone   []table.Cost     // taken of quotas in a period that was over at a later Charge: not given back any more
+	actual map[string]int64 // what it really cost, in tokens, of the limits of which that was said
 }
 
 // leaseOf makes the lease on the grants of all levels of a request.
 func (l *Limiter) leaseOf(grants []decide.Grant) *Lease {
-	le := l.lease(grants[0])
+	le := &Lease{limiter: l}
+	le.grant(grants[0])
 	for _, g := range grants[1:] {
-		le.above = append(le.above, l.lease(g))
+		a := &charged{}
+		a.grant(g)
+		le.above = append(le.above, a)
 	}
 	return le
 }
 
-// settles returns the limits that can be settled: all that the written item has, not only those in force.
-func (le *Lease) settles() []bucket.Limit {
-	if le.limits == nil && le.after != nil {
-		le.limits = le.after.State.Limits()
+// grant takes in a grant. One of a bypassed entity has charged nothing.
+func (a *charged) grant(g decide.Grant) {
+	a.fill(g.Name, g.Image, g.Limits, g.Parts...)
+	if len(g.Parts) == 0 {
+		a.cause = ErrBypassed
+	} else {
+		a.items[0].local = g.Local
 	}
-	return le.limits
+	a.counts, a.ahead, a.worked, a.turn = g.Levels, g.Ahead, g.Worked, g.Turn
 }
 
-// statusOf returns the status of the limits of one entity.
-func (le *Lease) statusOf() []Status {
-	switch {
-	case le.status != nil:
-	case le.counts != nil:
-		le.status = statuses(le.name, le.counts)
-	case le.ahead:
-		le.status = le.nowHeld()
+// fill notes the items that have paid.
+func (a *charged) fill(n decide.Name, image *table.Shard, limits []bucket.Limit, parts ...decide.Part) {
+	a.name, a.after, a.limits = n, image, slices.Clip(limits)
+	a.items = a.one[:0]
+	for _, p := range parts {
+		a.items = append(a.items, leaseItem{Part: p})
 	}
-	return le.status
+}
+
+// settles returns the limits that can be settled: all that the written item has, not only those in force.
+func (a *charged) settles() []bucket.Limit {
+	if a.limits == nil && a.after != nil {
+		a.limits = a.after.State.Limits()
+	}
+	return a.limits
+}
+
+// statusOf returns the status of the limits of one level.
+func (le *Lease) statusOf(a *charged) []Status {
+	switch {
+	case a.status != nil:
+	case a.counts != nil:
+		a.status = statuses(a.name, a.counts)
+	case a.ahead:
+		k := le.limiter.desks.Of(a.name)
+		a.status = statuses(a.name, k.Levels(decide.Want{Costs: a.items[0].Taken}, le.limiter.now()))
+	}
+	return a.status
 }
 
 // image returns the shard as it was right after the charge, zero if that is not known.
-func (le *Lease) image() table.Shard {
-	if le.after == nil {
+func (a *charged) image() table.Shard {
+	if a.after == nil {
 		return table.Shard{}
 	}
-	return *le.after
+	return *a.after
 }
 
 // Charged reports whether the lease was charged to the table. It is false for a lease granted
@@ -135,14 +140,14 @@ func (le *Lease) Entity() string { return le.name.Entity }
 // Resource returns what for.
 func (le *Lease) Resource() string { return le.name.Resource }
 
-// levels returns the leases of all parts: on the entity itself and on its parents, then on the next part's.
-func (le *Lease) levels() []*Lease { return append([]*Lease{le}, le.above...) }
+// levels returns what it has of all parts: on the entity itself and on its parents, then on the next part's.
+func (le *Lease) levels() []*charged { return append([]*charged{&le.charged}, le.above...) }
 
-// of returns the leases of the part of the request that names n: on its entity, and on its parents. It is nil
+// of returns the levels of the part of the request that names n: its entity, and its parents. It is nil
 // for a lease that has charged nothing.
-func (le *Lease) of(n decide.Name) []*Lease {
+func (le *Lease) of(n decide.Name) []*charged {
 	all := le.levels()
-	begin := slices.IndexFunc(all, func(a *Lease) bool { return a.name == n })
+	begin := slices.IndexFunc(all, func(a *charged) bool { return a.name == n })
 	if begin < 0 {
 		return nil
 	}
@@ -155,13 +160,13 @@ func (le *Lease) of(n decide.Name) []*Lease {
 
 // nothing reports whether the lease holds nothing, on no level.
 func (le *Lease) nothing() bool {
-	return len(le.items) == 0 && !slices.ContainsFunc(le.above, func(a *Lease) bool { return len(a.items) > 0 })
+	return len(le.items) == 0 && !slices.ContainsFunc(le.above, func(a *charged) bool { return len(a.items) > 0 })
 }
 
 // wasHeld reports whether all that the lease has taken was prefetched.
 func (le *Lease) wasHeld() bool {
 	return !le.nothing() &&
-		!slices.ContainsFunc(le.levels(), func(a *Lease) bool { return len(a.items) > 0 && !a.ahead })
+		!slices.ContainsFunc(le.levels(), func(a *charged) bool { return len(a.items) > 0 && !a.ahead })
 }
 
 // Status returns the limits in force, in order of name, as they were right after
@@ -172,15 +177,9 @@ func (le *Lease) Status() []Status {
 	defer le.mu.Unlock()
 	var out []Status
 	for _, a := range le.levels() {
-		out = append(out, a.statusOf()...)
+		out = append(out, le.statusOf(a)...)
 	}
 	return out
-}
-
-// nowHeld is the status of a lease on prefetched tokens.
-func (le *Lease) nowHeld() []Status {
-	k := le.limiter.desks.Of(le.name)
-	return statuses(le.name, k.Levels(decide.Want{Costs: le.items[0].Taken}, le.limiter.now()))
 }
 
 // Overdrawn returns the soft limits that were in debt right after the last charge of this lease.
@@ -192,7 +191,7 @@ func (le *Lease) Overdrawn() (out []Status) {
 		if a.ahead { // nothing of soft limits is taken ahead
 			continue
 		}
-		for _, s := range a.statusOf() {
+		for _, s := range le.statusOf(a) {
 			if s.Soft && s.Remaining < 0 {
 				out = append(out, s)
 			}
@@ -247,21 +246,21 @@ func (le *Lease) SettlePart(entity, resource string, actual Costs) error {
 	return nil
 }
 
-// settledTo returns what limits of one entity have cost then.
-func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
-	if len(le.items) == 0 { // others were charged
+// settledTo returns what limits of one level have cost then.
+func (a *charged) settledTo(actual Costs) (map[string]int64, error) {
+	if len(a.items) == 0 { // others were charged
 		return nil, nil
 	}
-	next := maps.Clone(le.actual)
+	next := maps.Clone(a.actual)
 	if next == nil {
 		next = make(map[string]int64, len(actual))
 	}
 	for limit, n := range actual {
-		if !hasLimit(le.settles(), limit) {
+		if !hasLimit(a.settles(), limit) {
 			return nil, validate.Invalid("settle limit", limit,
-				fmt.Sprintf("one of %q, the limits of %q", table.NamesOf(table.Costs(le.settles())), le.name.Entity))
+				fmt.Sprintf("one of %q, the limits of %q", table.NamesOf(table.Costs(a.settles())), a.name.Entity))
 		}
-		if slices.ContainsFunc(le.settles(), func(l bucket.Limit) bool { return l.Name == limit && l.Returns() }) {
+		if slices.ContainsFunc(a.settles(), func(l bucket.Limit) bool { return l.Name == limit && l.Returns() }) {
 			return nil, validate.Invalid("settle limit", limit, "no in-flight limit: the end of the lease gives all slots back")
 		}
 		if n < 0 || n > MaxTokens {
@@ -273,9 +272,9 @@ func (le *Lease) settledTo(actual Costs) (map[string]int64, error) {
 }
 
 // held returns what has been taken of a limit, in millitokens.
-func (le *Lease) held(limit string) int64 {
-	milli := decide.Part{Taken: le.gone}.Of(limit)
-	for _, it := range le.items {
+func (a *charged) held(limit string) int64 {
+	milli := decide.Part{Taken: a.gone}.Of(limit)
+	for _, it := range a.items {
 		milli = bucket.AddSat(milli, it.Of(limit))
 	}
 	return milli

@@ -311,7 +311,7 @@ func TestDuesAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 4))
 	limits := []bucket.Limit{rpm10.stored(), tpm1000.stored(), PerDay("rpd", 9).stored()}
 	for n := range 2000 {
-		le := &Lease{limits: limits, actual: map[string]int64{}}
+		le := &charged{limits: limits, actual: map[string]int64{}}
 		for range 1 + r.IntN(4) {
 			costs := table.Costs(limits, r.Int64N(5)*1000, r.Int64N(5)*1000, r.Int64N(5)*1000)
 			le.items = append(le.items, leaseItem{Part: decide.Part{Taken: costs[:1+r.IntN(3)]}})
@@ -321,7 +321,7 @@ func TestDuesAddUp(t *testing.T) {
 				le.actual[l.Name] = r.Int64N(20)
 			}
 		}
-		le.due()
+		le.pay()
 		for _, l := range limits {
 			taken, settled := int64(0), int64(0)
 			for i, it := range le.items {

@@ -80,7 +80,7 @@ func (le *Lease) observeSettled(ctx context.Context, op string, begin time.Time,
 
 // slotsAsked returns the slots that a lease was for on one level, whether this lease has taken them or an earlier
 // one of this process, and whether they go back to the table or stay for the next.
-func (le *Lease) slotsAsked(at *Lease, asked Costs) (all []table.Cost) {
+func (le *Lease) slotsAsked(at *charged, asked Costs) (all []table.Cost) {
 	if le.slots == nil || !le.observed {
 		return nil
 	}

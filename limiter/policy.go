@@ -58,7 +58,7 @@ func (l *Limiter) undecided(ctx context.Context, req Request, parts []portion, a
 	}
 	switch cmp.Or(req.OnUnavailable, parts[0].policy, l.opts.OnUnavailable) {
 	case PolicyAllow:
-		return &Lease{limiter: l, request: req, name: req.name(), cause: err}, nil
+		return &Lease{limiter: l, request: req, charged: charged{name: req.name(), cause: err}}, nil
 	case PolicyLocal:
 		return l.grant(req, parts, err)
 	}

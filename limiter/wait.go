@@ -75,7 +75,7 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 		return lease, nil
 	}
 	err = awoken(ctx, lease.name)
-	return nil, errors.Join(err, lease.settleAll(context.WithoutCancel(ctx), "rollback", (*Lease).back))
+	return nil, errors.Join(err, lease.settleAll(context.WithoutCancel(ctx), "rollback", (*charged).back))
 }
 
 // Reserve is Wait without the waiting: the tokens are taken, and the request may go
@@ -197,7 +197,7 @@ func followers(lease *Lease, req Request) int {
 		if p := req.also(a.name); p != nil {
 			costs = p.Costs
 		}
-		for _, s := range a.statusOf() {
+		for _, s := range lease.statusOf(a) {
 			cost := max(costs[s.Limit], 1)
 			room := (s.Remaining+s.Capacity)/cost + 1
 			if s.InFlight || s.Floor > 0 { // nobody owes slots, nor tokens below a floor

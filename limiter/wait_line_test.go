@@ -345,10 +345,10 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 		"slots beside a rate":   {[]Status{slots, rate("rpm", 0)}, Costs{"jobs": 1, "rpm": 1}, 6},
 		"no status":             {nil, Costs{"rpm": 1}, 1},
 	} {
-		check.Equal(t, followers(&Lease{status: c.status}, Request{Costs: c.costs}), c.want, name)
+		check.Equal(t, followers(&Lease{charged: charged{status: c.status}}, Request{Costs: c.costs}), c.want, name)
 	}
 	also := Request{Costs: Costs{"rpm": 1}, Also: []Part{{Entity: "other", Costs: Costs{"rpm": 7}}}}
-	of := &Lease{status: []Status{rate("rpm", -7)}, above: []*Lease{
+	of := &Lease{charged: charged{status: []Status{rate("rpm", -7)}}, above: []*charged{
 		{name: decide.Name{Entity: "other"}, status: []Status{rate("rpm", -7)}}}}
 	if got := followers(of, also); got != 2 { // of 13 and 7 each
 		t.Errorf("another part: %d, want 2", got)
