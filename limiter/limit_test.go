@@ -13,7 +13,7 @@ import (
 
 func TestLimitConstructors(t *testing.T) {
 	if MaxTokens != validate.MaxTokens || MaxLimits != bucket.MaxLimits {
-		t.Error("what is checked is not what is documented")
+		t.Error("other bounds are checked than documented")
 	}
 	for _, c := range []struct {
 		got  Limit
