@@ -60,6 +60,28 @@ func (l *Limiter) want(n decide.Name, req Request, cfg resolved, room []table.Co
 	return w, err
 }
 
+// blocked returns the denial of a request that takes from a blocked limit, nil if
+// it takes from none. Nothing is looked up for it: the statuses of the other limits
+// are full.
+func blocked(n decide.Name, costs map[string]int64, limits []bucket.Limit) *LimitError {
+	i := slices.IndexFunc(limits, func(l bucket.Limit) bool { return costs[l.Name] > 0 && public(l).IsBlocked() })
+	if i < 0 {
+		return nil
+	}
+	e := &LimitError{
+		Entity: n.Entity, Resource: n.Resource, Limit: limits[i].Name, Wanted: costs[limits[i].Name],
+		RetryAfter: blockedPeriod,
+	}
+	for _, l := range limits {
+		s := statusOf(n, decide.Level{Limit: l, Milli: l.Capacity, Remaining: l.Capacity / bucket.Milli})
+		if public(l).IsBlocked() {
+			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
+		}
+		e.Statuses = append(e.Statuses, s)
+	}
+	return e
+}
+
 // price turns costs into what the write needs: one per limit in force, zero where the
 // request names none. They are in the room it is given, if that is enough.
 func price(room []table.Cost, req Request, limits []bucket.Limit, now int64) ([]table.Cost, error) {
