@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -120,14 +121,14 @@ func (l *Limiter) portion(req Request) (p portion, err error) {
 	if err = req.validate(); err != nil || req.Limits == nil {
 		return p, err
 	}
-	if k := l.desks.Peek(p.name()); k != nil {
-		if last := keptAt(k).Load(); last != nil && last.own != nil && slices.Equal(last.own.limits, req.Limits) {
-			p.own = last.own
+	if last := l.configs.LastOwn(p.name()); last != nil {
+		if passed, _ := last.Of.([]Limit); slices.Equal(passed, req.Limits) {
+			p.own = last
 			return p, nil
 		}
 	}
 	stored, err := storedLimits("Limits", req.Limits)
-	p.own = &brought{slices.Clone(req.Limits), stored}
+	p.own = &inforce.Own{Limits: stored, Of: slices.Clone(req.Limits)}
 	return p, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -153,7 +154,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	s.prepare(t, w, l)
 	req := asks(Costs{"rpm": 2}, rpm10)
 	req.OnUnavailable = policy
-	l.configs.resolve(t.Context(), acmeGPT, &brought{stored: []bucket.Limit{}}, l.now(), true)
+	l.configs.Resolve(t.Context(), acmeGPT, &inforce.Own{Limits: []bucket.Limit{}}, l.now(), true)
 
 	used := w.used(l, "rpm")
 	w.wantHeld(l, rpm10, s.holds)
@@ -291,7 +292,7 @@ func TestPolicyPrecedence(t *testing.T) {
 				req := Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 10}, OnUnavailable: c.call}
 				switch path {
 				case "first write": // the configuration is read, the bucket does not exist
-					l.configs.resolve(t.Context(), acmeGPT, nil, l.now(), true)
+					l.configs.Resolve(t.Context(), acmeGPT, nil, l.now(), true)
 				case "spend":
 					req.Costs = Costs{"rpm": 1}
 					must(t, l, req)

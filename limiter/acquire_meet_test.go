@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -35,7 +36,7 @@ func (s *blind) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]
 
 // blinds makes a process forget a bucket, and fails its read of it: it begins with a plain add.
 func (w *world) blinds(l *Limiter, n decide.Name) *Limiter {
-	l.configs.resolve(w.t.Context(), n, &brought{stored: []bucket.Limit{}}, l.now(), true)
+	l.configs.Resolve(w.t.Context(), n, &inforce.Own{Limits: []bucket.Limit{}}, l.now(), true)
 	l.desks.Of(n).Bucket = decide.NewBucket(&l.desks.Settings)
 	l.store.Store = &blind{Store: l.store.Store}
 	return l
@@ -165,7 +166,7 @@ func forget(l *Limiter, all ...decide.Name) {
 
 // newDesks returns desks of a limiter, without a table.
 func newDesks(size int) *desk.Desks {
-	return desk.New(nil, desk.Options{Size: size, Notes: func() any { return new(atomic.Pointer[kept]) }})
+	return desk.New(nil, desk.Options{Size: size, Notes: inforce.Notes})
 }
 
 // remembered counts the desks of some buckets.

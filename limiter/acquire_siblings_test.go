@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -44,7 +45,7 @@ func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
 // was found missing longer ago is read again.
 func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	w, l := newProcess(t, Options{})
-	l.configs.resolve(t.Context(), acmeGPT, &brought{stored: []bucket.Limit{}}, l.now(), true)
+	l.configs.Resolve(t.Context(), acmeGPT, &inforce.Own{Limits: []bucket.Limit{}}, l.now(), true)
 	var calls []memdynamo.OpName
 	fails := true
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {

@@ -18,8 +18,8 @@ func (l *Limiter) atHand(ctx context.Context, req Request, parts []portion) *Lea
 	if len(parts) > 1 || k == nil || !k.Holds() {
 		return nil
 	}
-	cfg, ok := l.configs.ready(k, p.own, l.now())
-	if !ok || cfg.cascade || cfg.bypass {
+	cfg, ok := l.configs.Ready(k, p.own, l.now())
+	if !ok || cfg.Cascade || cfg.Bypass {
 		return nil
 	}
 	granted := &struct { // one piece of memory

@@ -15,6 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -546,7 +547,7 @@ func TestTheShortestTimeHolds(t *testing.T) {
 	}{{[]Limit{a}, 1000}, {[]Limit{a, b}, 2000}, {[]Limit{a, c, b}, 2000}, {[]Limit{c, d, e}, 500}, {[]Limit{c}, 3000}} {
 		stored, err := storedLimits("limits", tt.limits)
 		check.Must(t, err)
-		if w, err := l.want(acmeGPT, Request{}, resolved{limits: stored}, nil); err != nil || w.Ahead != tt.want {
+		if w, err := l.want(acmeGPT, Request{}, inforce.Config{Limits: stored}, nil); err != nil || w.Ahead != tt.want {
 			t.Errorf("%v: %d ms, want %d", tt.limits, w.Ahead, tt.want)
 		}
 	}

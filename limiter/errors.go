@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -51,13 +52,13 @@ var (
 	// ErrDisabled: the resource is switched off for the entity, in the stored configuration.
 	// Nothing was taken, and trying again does not help. It stops requests that bring their
 	// own limits too, and those that a policy would let pass, once this process has read it.
-	ErrDisabled = errors.New("limiter: disabled")
+	ErrDisabled = inforce.ErrDisabled
 	// ErrBypassed is no failure but the [Lease.Cause] of a lease that has charged nothing,
 	// because the stored configuration grants the entity everything there.
 	ErrBypassed = errors.New("limiter: bypassed")
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
-	ErrNoLimits = errors.New("limiter: no limits configured")
+	ErrNoLimits = inforce.ErrNoLimits
 	// ErrQueueFull: a *LimitError of [Limiter.Reserve]: more than the capacity of a limit is
 	// owed, by requests that wait or by work that has cost more than it took. RetryAfter says
 	// when there is room again. Nothing was taken. What requests that wait owe is bounded because

@@ -11,6 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
@@ -22,7 +23,7 @@ const maxLevels = desk.MaxLevels
 // portion is one part of a request: without the others, and with all that is known of its needs.
 type portion struct {
 	Request
-	own    *brought      // the limits that it brings; nil: none
+	own    *inforce.Own  // the limits that it brings; nil: none
 	wants  []decide.Want // of all its levels, once they are worked out
 	at     decide.Name   // the level that was worked out last: with an error, the one that it is about
 	policy Policy        // as stored for the namespace, as far as that is known
@@ -35,23 +36,23 @@ func (p portion) charges(n decide.Name) bool {
 
 // want works out what a request needs of the bucket of one entity. Its costs are in the room that it is given,
 // if that is enough.
-func (l *Limiter) want(n decide.Name, req Request, cfg resolved, room []table.Cost) (decide.Want, error) {
-	w := decide.Want{Namespace: l.namespace, Name: n, Bypass: cfg.bypass}
-	if cfg.bypass {
+func (l *Limiter) want(n decide.Name, req Request, cfg inforce.Config, room []table.Cost) (decide.Want, error) {
+	w := decide.Want{Namespace: l.namespace, Name: n, Bypass: cfg.Bypass}
+	if cfg.Bypass {
 		return w, nil
 	}
-	if denied := blocked(n, req.Costs, cfg.limits); denied != nil {
+	if denied := blocked(n, req.Costs, cfg.Limits); denied != nil {
 		return w, denied
 	}
-	if cap(room) < len(cfg.limits) {
-		room = make([]table.Cost, 0, len(cfg.limits))
+	if cap(room) < len(cfg.Limits) {
+		room = make([]table.Cost, 0, len(cfg.Limits))
 	}
-	costs, err := price(room, req, cfg.limits, l.now())
-	w.Costs, w.Lifetime, w.Parent, w.Cascade, w.Read = costs, table.Expires, cfg.parent, cfg.cascade, cfg.read
-	if cfg.own {
+	costs, err := price(room, req, cfg.Limits, l.now())
+	w.Costs, w.Lifetime, w.Parent, w.Cascade, w.Read = costs, table.Expires, cfg.Parent, cfg.Cascade, cfg.Read
+	if cfg.Lasts {
 		w.Lifetime = table.NeverExpires
 	}
-	for _, lim := range cfg.limits { // the shortest time that a limit says, or else the options' time
+	for _, lim := range cfg.Limits { // the shortest time that a limit says, or else the options' time
 		if lim.Ahead > 0 && (w.Ahead == 0 || lim.Ahead < w.Ahead) {
 			w.Ahead = lim.Ahead
 		}
@@ -123,10 +124,10 @@ func (l *Limiter) levels(ctx context.Context, p *portion, room []decide.Want, fr
 	wants := room
 	p.at = p.name()
 	for own := p.own; ; own = nil {
-		cfg, err := l.configs.resolve(ctx, p.at, own, l.now(), fresh)
+		cfg, err := l.configs.Resolve(ctx, p.at, own, l.now(), fresh)
 		if len(wants) == 0 {
-			p.policy = cfg.policy
-		} else if !cfg.exists && (err == nil || errors.Is(err, errNoLimits)) {
+			p.policy, _ = validate.PolicyOf[Policy](cfg.Policy)
+		} else if !cfg.Exists && (err == nil || errors.Is(err, ErrNoLimits)) {
 			err = fmt.Errorf("%w: parent of %q: there is no entity %q", ErrInvalid, wants[len(wants)-1].Name.Entity,
 				p.at.Entity)
 			p.at = p.name()
@@ -139,15 +140,15 @@ func (l *Limiter) levels(ctx context.Context, p *portion, room []decide.Want, fr
 		if err != nil {
 			return nil, err
 		}
-		if wants = append(wants, w); !cfg.cascade {
+		if wants = append(wants, w); !cfg.Cascade {
 			p.wants = wants
 			return wants, nil
 		}
-		p.at.Entity = cfg.parent
+		p.at.Entity = cfg.Parent
 		circle := slices.ContainsFunc(wants, func(w decide.Want) bool { return w.Name == p.at })
 		if circle || len(wants) == maxLevels {
 			err = fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid, p.Entity,
-				chain(wants, cfg.parent), maxLevels)
+				chain(wants, cfg.Parent), maxLevels)
 			p.at = p.name()
 			return nil, err
 		}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -26,7 +26,7 @@ type Limiter struct {
 	namespace string               // the namespace's id, the prefix of every key
 	offset    func() time.Duration // what to add to the clock; nil: nothing
 	desks     *desk.Desks
-	configs   *configs
+	configs   *inforce.Configs
 	locals    *desk.Locals
 }
 
@@ -46,11 +46,11 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 				l.opts.Observe(ctx, e)
 			}
 		},
-		Notes: func() any { return new(atomic.Pointer[kept]) },
+		Notes: inforce.Notes,
 	})
 	l.store = l.desks.Store
 	l.locals = desk.NewLocals(opts.LocalShare, l.desks)
-	l.configs = newConfigs(l.store, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks)
+	l.configs = inforce.New(l.store, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks)
 	return l
 }
 
@@ -94,7 +94,7 @@ func (l *Limiter) NamespaceID() string { return l.namespace }
 // ForgetConfig drops all cached configuration, so that the next call reads it
 // anew. Call it after changing configuration that must be in force at once in
 // this process.
-func (l *Limiter) ForgetConfig() { l.configs.forget() }
+func (l *Limiter) ForgetConfig() { l.configs.Forget() }
 
 // Open returns a limiter on a namespace of a table. The namespace must exist,
 // unless Options.Register is set, and the table must be one this package can
@@ -156,7 +156,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	if corrected {
 		l.offset = clock.Offset
 	}
-	l.configs.namespaceFound(l.now())
+	l.configs.Found(l.now())
 	if err := mayWrite(ctx, l.store, id); err != nil {
 		return nil, err
 	}

@@ -396,7 +396,7 @@ func (w *world) process(opts Options) *Limiter {
 	l, err := open(context.Background(), w.db, &opts)
 	check.Must(w.t, err)
 	if calm {
-		l.configs.patience = ages
+		l.configs.Patience = ages
 	}
 	return l
 }

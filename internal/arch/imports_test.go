@@ -23,9 +23,13 @@ const module = "github.com/zeroae/zae-limiter-go"
 // adds one adds it here and says why in the commit. Modules of their own may import
 // what they like.
 var mayImport = map[string][]string{
-	"limiter": {"internal/validate", "internal/bucket", "internal/calendar", "internal/config", "internal/item",
-		"internal/decide", "internal/desk", "internal/inflight", "internal/layout", "internal/namespace",
-		"internal/waitqueue", "internal/store", "internal/table"},
+	"limiter": {"internal/validate", "internal/bucket", "internal/calendar", "internal/decide", "internal/desk",
+		"internal/inflight", "internal/inforce", "internal/layout", "internal/namespace", "internal/waitqueue",
+		"internal/store", "internal/table"},
+	"internal/inforce": { // knows the limits in force, by stored configuration that it caches
+		"internal/bucket", "internal/config", "internal/decide", "internal/desk", "internal/item", "internal/layout",
+		"internal/namespace", "internal/store", "internal/validate",
+	},
 	"internal/desk": { // carries out what internal/decide says: all calls, goroutines and timers of the client
 		"internal/bucket", "internal/decide", "internal/item", "internal/layout", "internal/waitqueue", "internal/shard",
 		"internal/inflight", "internal/store", "internal/table",

@@ -1,6 +1,7 @@
-package limiter
+package inforce
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -12,30 +13,47 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// brought are limits that a request brings, as they were passed and as they are stored. Neither is changed any more.
-type brought struct {
-	limits []Limit
-	stored []bucket.Limit
+var (
+	// ErrDisabled: the resource is switched off for the entity.
+	ErrDisabled = errors.New("limiter: disabled")
+	// ErrNoLimits: neither the call nor any level of the stored configuration has limits.
+	ErrNoLimits = errors.New("limiter: no limits configured")
+)
+
+// Own are limits that a request brings. They are not changed any more.
+type Own struct {
+	Limits []bucket.Limit // as they are stored
+	Of     any            // of the caller
 }
 
 // inForce returns the limits as they are stored, nil for none.
-func (b *brought) inForce() []bucket.Limit {
-	if b == nil {
+func (o *Own) inForce() []bucket.Limit {
+	if o == nil {
 		return nil
 	}
-	return b.stored
+	return o.Limits
 }
 
-// resolved is the configuration in force for one entity and resource.
-type resolved struct {
-	limits  []bucket.Limit // in order of name; nil: none configured
-	own     bool           // configured for this entity and resource: the bucket never expires
-	policy  Policy         // as stored for the namespace
-	bypass  bool           // it is granted everything, and charged nothing
-	exists  bool           // there is metadata of the entity
-	cascade bool           // what it takes is charged to parent too
-	parent  string
-	read    int64 // when what decides on the limits was last read, epoch ms; zero if the call gave them
+// Config is the configuration in force for one entity and resource.
+type Config struct {
+	Limits  []bucket.Limit // in order of name; nil: none configured
+	Lasts   bool           // configured for this entity and resource: the bucket never expires
+	Policy  string         // as stored for the namespace
+	Bypass  bool           // it is granted everything, and charged nothing
+	Exists  bool           // there is metadata of the entity
+	Cascade bool           // what it takes is charged to Parent too
+	Parent  string
+	Read    int64 // when what decides on the limits was last read, epoch ms; zero if the call gave them
+}
+
+// kept is the configuration in force for the last request for a bucket, at whose desk it is kept. It holds from
+// one instant until before another, epoch ms, and unless the records were dropped since it was worked out. It is
+// not changed any more.
+type kept struct {
+	own         *Own // the limits that the request brought; nil: none
+	cfg         Config
+	from, until int64
+	forgotten   int64 // how often the records had been dropped when they were taken
 }
 
 // cached is one configuration item of the cache; an absent item is cached too.
@@ -73,31 +91,26 @@ func decodeRecord(it item.Item, now int64) cached {
 		r.config.Access = config.AccessOf(it) // also of one that cannot be read
 	}
 	if r.bad != nil {
-		r.bad = fmt.Errorf("%w: stored configuration: %w", ErrInvalid, r.bad)
+		r.bad = fmt.Errorf("%w: stored configuration: %w", validate.ErrInvalid, r.bad)
 		return r
 	}
-	if n := len(r.config.Limits); n > MaxLimits {
-		r.bad = fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", ErrInvalid, item.KeyOf(it).PK, n,
-			MaxLimits)
+	if n := len(r.config.Limits); n > bucket.MaxLimits {
+		r.bad = fmt.Errorf("%w: stored configuration %q: %d limits, want at most %d", validate.ErrInvalid,
+			item.KeyOf(it).PK, n, bucket.MaxLimits)
 	}
 	for _, l := range r.config.Limits {
 		if r.bad == nil {
-			r.bad = validate.LimitOf[Calendar](l).Check("stored configuration " + item.KeyOf(it).PK)
+			r.bad = validate.LimitOf[string](l).Check("stored configuration " + item.KeyOf(it).PK)
 		}
 	}
 	return r
 }
 
-func (r cached) policy() Policy {
-	p, _ := validate.PolicyOf[Policy](r.config.OnUnavailable)
-	return p
-}
-
 // combine applies the precedence: the first level with any limits wins whole. A record
 // that cannot be read is an error only where it decides: limits of the entity hold
 // whatever the namespace has stored.
-func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
-	out := resolved{policy: recs[recSystem].policy(), limits: own}
+func combine(recs [records]cached, own []bucket.Limit) (Config, error) {
+	out := Config{Policy: recs[recSystem].config.OnUnavailable, Limits: own}
 	switch ns := recs[recNamespace]; {
 	case !ns.found:
 		return out, namespace.Active(nil)
@@ -109,22 +122,22 @@ func combine(recs [records]cached, own []bucket.Limit) (resolved, error) {
 	}
 	access := config.Combined(recs[recEntity].config.Access, recs[recEntityDefault].config.Access,
 		recs[recResource].config.Access, config.Access{Cascade: &recs[recMeta].entity.Cascade})
-	out.exists = recs[recMeta].found
-	out.parent = recs[recMeta].entity.Parent
-	out.cascade = *access.Cascade && out.parent != ""
-	if out.bypass = access.Switch == config.Bypassed; access.Switch == config.SwitchedOff {
+	out.Exists = recs[recMeta].found
+	out.Parent = recs[recMeta].entity.Parent
+	out.Cascade = *access.Cascade && out.Parent != ""
+	if out.Bypass = access.Switch == config.Bypassed; access.Switch == config.SwitchedOff {
 		return out, ErrDisabled
 	}
-	if own != nil || out.bypass {
+	if own != nil || out.Bypass {
 		return out, nil
 	}
 	for _, i := range [...]int{recEntity, recEntityDefault, recResource, recSystem} {
-		out.read = max(out.read, recs[i].at)
+		out.Read = max(out.Read, recs[i].at)
 		if recs[i].bad != nil {
 			return out, recs[i].bad
 		}
 		if len(recs[i].config.Limits) > 0 {
-			out.limits, out.own = recs[recEntity].config.Raised(recs[i].config.Limits, recs[recEntity].at), i == recEntity
+			out.Limits, out.Lasts = recs[recEntity].config.Raised(recs[i].config.Limits, recs[recEntity].at), i == recEntity
 			return out, nil
 		}
 	}
@@ -139,17 +152,6 @@ var errNoLimits = fmt.Errorf("%w: want Request.Limits, or limits stored for the 
 type cacheKey struct {
 	rec  int
 	name decide.Name
-}
-
-func keysOf(n decide.Name) [records]cacheKey {
-	return [records]cacheKey{
-		recEntity:        {recEntity, n},
-		recEntityDefault: {recEntityDefault, decide.Name{Entity: n.Entity}},
-		recResource:      {recResource, decide.Name{Resource: n.Resource}},
-		recSystem:        {rec: recSystem},
-		recMeta:          {recMeta, decide.Name{Entity: n.Entity}},
-		recNamespace:     {rec: recNamespace},
-	}
 }
 
 // item returns the key under which the record is stored.

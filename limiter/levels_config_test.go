@@ -18,6 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/inforce"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -118,7 +119,7 @@ func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 		check.MustBe(t, check.Err(l.Acquire(t.Context(), stored(Costs{"rpm": 1}))), ErrNoLimits,
 			"nothing configured")
 		w.configure(l, at.entity, at.resource, rpm10)
-		w.advance(noLimitsFor * time.Millisecond)
+		w.advance(inforce.NoLimitsFor * time.Millisecond)
 		must(t, l, stored(Costs{"rpm": 1}))
 		w.db.ResetStats()
 		for range 60 {
@@ -337,7 +338,7 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	cancel()
 	reads = 0
 	n := decide.Name{Entity: "another", Resource: gpt}
-	_, err := l.configs.resolve(ended, n, nil, l.now(), true)
+	_, err := l.configs.Resolve(ended, n, nil, l.now(), true)
 	if f, ok := errors.AsType[*store.Failure](err); !ok || f.Kind != store.Unavailable || f.Op != "BatchGetItem" ||
 		!errors.Is(err, context.Canceled) || reads > 0 {
 		t.Errorf("ended: %v after %d reads", err, reads)
@@ -491,4 +492,16 @@ func TestConfigurationReadPanics(t *testing.T) {
 	w.advance(time.Minute)
 	panics()
 	must(t, l, req)
+}
+
+// A caller may use its slice of limits again, with others in it.
+func TestCallersMayChangeTheLimitsTheyPassed(t *testing.T) {
+	_, l := newProcess(t, Options{})
+	own := make([]Limit, 1)
+	for _, n := range []int64{10, 10, 20} { // the second call finds what decides in the cache, and keeps it
+		own[0] = PerMinute("rpm", n)
+		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: own})
+		check.Must(t, err)
+		check.Equal(t, lease.Status()[0].Capacity, n, "a capacity of is in force")
+	}
 }

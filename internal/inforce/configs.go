@@ -1,4 +1,6 @@
-package limiter
+// Package inforce knows which limits are in force for an entity and resource, from stored configuration that it
+// caches, or from limits that a request brings.
+package inforce
 
 import (
 	"context"
@@ -18,20 +20,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// configs resolves stored configuration through a cache of single items, so
+// Configs resolves stored configuration through a cache of single items, so
 // that defaults shared by many entities are read once. It is safe for concurrent
 // use: concurrent misses for the same entity and resource share one read, and no
 // lock is held during it.
 //
 // What the records of one entity and resource come to is kept at the desk of the bucket until the
 // first of them has to be read again: a busy process asks for nothing else.
-type configs struct {
+type Configs struct {
 	store     store.Store
 	desks     *desk.Desks // remember warm buckets
 	namespace string
 	ttl       int64 // ms; zero or less: every resolution reads
 	timeout   time.Duration
-	patience  time.Duration // how long a caller with old records waits for a read at least
+	Patience  time.Duration // how long a caller with old records waits for a read at least
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[cacheKey, cached]
@@ -39,37 +41,38 @@ type configs struct {
 	hungAt    int64        // when a read last took the time it was given, epoch ms
 }
 
-func newConfigs(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, ds *desk.Desks) *configs {
+// New returns a cache for one namespace. The desks have what [Notes] makes.
+func New(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, ds *desk.Desks) *Configs {
 	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.Size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, patience: desk.ProbeWait,
+	return &Configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, Patience: desk.ProbeWait,
 		cache: cache}
 }
 
-// noLimitsFor is how long, in ms, it is believed that no level has limits, or that a
+// NoLimitsFor is how long, in ms, it is believed that no level has limits, or that a
 // record cannot be read that decides nothing. A tenant whose first request came before
 // its limits must not wait for a whole ttl.
-const noLimitsFor = 3000
+const NoLimitsFor = 3000
 
-// namespaceFound notes that the namespace was there at now, so that the first
+// Found notes that the namespace was there at now, so that the first
 // resolution need not ask again.
-func (c *configs) namespaceFound(now int64) {
+func (c *Configs) Found(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cache.Add(cacheKey{rec: recNamespace}, cached{found: true, at: now})
 }
 
-// resolve returns the configuration in force for n, with the limits that the call brings or, for nil, stored ones.
+// Resolve returns the configuration in force for n, with the limits that the call brings or, for nil, stored ones.
 // Warm, it does no I/O; cold, one BatchGetItem. With limits of its own the call needs no stored ones, only what else
 // is stored with them. If reading fails, configuration that has outlived its time in the cache still serves; without
 // it the error is a *store.Failure or names the stored value that is not acceptable.
 //
 // Unless fresh, it reads nothing, and uses the records that were read last, however old. It fails then if no limits
 // follow from them, and with ErrDisabled if it grants nothing.
-func (c *configs) resolve(ctx context.Context, n decide.Name, own *brought, now int64, fresh bool) (resolved, error) {
-	if out, ok := c.ready(c.desks.Peek(n), own, now); ok {
+func (c *Configs) Resolve(ctx context.Context, n decide.Name, own *Own, now int64, fresh bool) (Config, error) {
+	if out, ok := c.Ready(c.desks.Peek(n), own, now); ok {
 		return out, nil
 	}
 	keys := keysOf(n)
@@ -87,17 +90,28 @@ func (c *configs) resolve(ctx context.Context, n decide.Name, own *brought, now 
 		case !fresh && (own != nil || i >= recMeta): // nothing says that the entity or the namespace is gone
 			recs[i].found = true
 		default:
-			return resolved{policy: recs[recSystem].policy(), exists: true}, err
+			return Config{Policy: recs[recSystem].config.OnUnavailable, Exists: true}, err
 		}
 	}
 	out, err := combine(recs, own.inForce())
-	if err == nil && got.met && !out.bypass { // else nothing asks for the bucket
+	if err == nil && got.met && !out.Bypass { // else nothing asks for the bucket
 		c.desks.Met(n, got.bucket)
 	}
 	if k := c.desks.Peek(n); err == nil && len(missing) == 0 && until > now && k != nil {
 		keptAt(k).Store(&kept{own, out, now, until, forgotten})
 	}
 	return out, err
+}
+
+func keysOf(n decide.Name) [records]cacheKey {
+	return [records]cacheKey{
+		recEntity:        {recEntity, n},
+		recEntityDefault: {recEntityDefault, decide.Name{Entity: n.Entity}},
+		recResource:      {recResource, decide.Name{Resource: n.Resource}},
+		recSystem:        {rec: recSystem},
+		recMeta:          {recMeta, decide.Name{Entity: n.Entity}},
+		recNamespace:     {rec: recNamespace},
+	}
 }
 
 // allSeen reports whether there is an old record for everything that is missing.
@@ -109,14 +123,14 @@ func allSeen(recs [records]cached, missing []int) bool {
 // So a call waits no longer than for a probe, or until the read is late where the table is slow.
 // After a read that hung, no call waits for a while. The read goes on, and serves later calls. If
 // every call reads (a ttl of zero), a call waits for half of the time that it has left.
-func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
+func (c *Configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
 	now int64) (fetched, error) {
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
 	half := c.timeout / 2
 	if c.ttl > 0 {
-		half = min(half, max(c.patience, c.desks.Late()))
+		half = min(half, max(c.Patience, c.desks.Late()))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		half = min(half, time.Until(deadline)/2)
@@ -135,7 +149,7 @@ func (c *configs) refresh(ctx context.Context, stale bool, keys [records]cacheKe
 // quietFor is how long, in ms, old configuration serves after a read that hung.
 const quietFor = 1000
 
-func (c *configs) quiet(now int64) bool {
+func (c *Configs) quiet(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hungAt != 0 && now >= c.hungAt && now-c.hungAt < quietFor
@@ -144,7 +158,7 @@ func (c *configs) quiet(now int64) bool {
 // cached returns the records in the cache, and the indexes of those that have to be read:
 // never seen, or too old (these are returned as well). If there are none, this answer holds until an
 // instant, and unless the cache is forgotten.
-func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (recs [records]cached, missing []int,
+func (c *Configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (recs [records]cached, missing []int,
 	until, forgotten int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +175,7 @@ func (c *configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 		case r.bad != nil && (!decided || i == recMeta): // a mended record is in force at once
 			ttl = 0
 		case r.bad != nil, !limited && i <= recSystem:
-			ttl = min(ttl, noLimitsFor)
+			ttl = min(ttl, NoLimitsFor)
 		}
 		decided = decided || len(r.config.Limits) > 0
 		if r.at == 0 || ttl <= 0 || now-r.at >= ttl || now < r.at {
@@ -182,7 +196,7 @@ type fetched struct {
 // fetch reads the missing records. Callers that miss the same records at the
 // same time share one read. It is not cut short when one of them gives up or has
 // less time than the others: Options.Timeout alone bounds it.
-func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []int, now int64) (fetched, error) {
+func (c *Configs) fetch(ctx context.Context, keys [records]cacheKey, missing []int, now int64) (fetched, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
 		return fetched{}, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
 	}
@@ -217,7 +231,7 @@ func (c *configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 
 // read reads records, and with them a bucket of which nothing is known, so that the first charge has an image
 // to be planned from.
-func (c *configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name, now int64) (fetched, error) {
+func (c *Configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name, now int64) (fetched, error) {
 	stored := make([]item.Key, 0, len(keys)+1)
 	for _, k := range keys {
 		stored = append(stored, k.item(c.namespace))
@@ -242,22 +256,25 @@ func (c *configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name
 	return got, nil
 }
 
-// kept is the configuration in force for the last request for a bucket, at whose desk it is kept. It holds from
-// one instant until before another, epoch ms, and unless the records were dropped since it was worked out. It is
-// not changed any more.
-type kept struct {
-	own         *brought // the limits that the request brought; nil: none
-	cfg         resolved
-	from, until int64
-	forgotten   int64 // how often the records had been dropped when they were taken
-}
+// Notes makes the room at each desk for a configuration, see [desk.Options].
+func Notes() any { return new(atomic.Pointer[kept]) }
 
-// keptAt is all that this package keeps at a desk; it has nil at first.
 func keptAt(k *desk.Desk) *atomic.Pointer[kept] { return k.Notes.(*atomic.Pointer[kept]) }
 
-// ready returns the configuration in force at a desk, as resolve does, if that is known without
+// LastOwn returns the limits that the last request for a bucket has brought, nil if it has brought none or that is not
+// known.
+func (c *Configs) LastOwn(n decide.Name) *Own {
+	if k := c.desks.Peek(n); k != nil {
+		if last := keptAt(k).Load(); last != nil {
+			return last.own
+		}
+	}
+	return nil
+}
+
+// Ready returns the configuration in force at a desk, as Resolve does, if that is known without
 // I/O and without looking at each record.
-func (c *configs) ready(k *desk.Desk, own *brought, now int64) (cfg resolved, ok bool) {
+func (c *Configs) Ready(k *desk.Desk, own *Own, now int64) (cfg Config, ok bool) {
 	if k == nil {
 		return cfg, false
 	}
@@ -268,8 +285,8 @@ func (c *configs) ready(k *desk.Desk, own *brought, now int64) (cfg resolved, ok
 	return last.cfg, true
 }
 
-// forget drops all cached configuration.
-func (c *configs) forget() {
+// Forget drops all cached configuration.
+func (c *Configs) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cache.Purge()

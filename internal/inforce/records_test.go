@@ -1,4 +1,4 @@
-package limiter
+package inforce
 
 import (
 	"errors"
@@ -12,10 +12,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
+	"github.com/zeroae/zae-limiter-go/internal/desk"
+	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
 var errBad, errGone = errors.New("bad"), errors.New("gone")
+
+func perMinute(name string, n int64) bucket.Limit {
+	return validate.Limit[string]{Name: name, Capacity: n, Refill: n, Period: time.Minute}.Stored()
+}
+
+// newDesks returns desks without a table.
+func newDesks() *desk.Desks { return desk.New(nil, desk.Options{Size: 100, Notes: Notes}) }
 
 // anyRecords are records of any kind: of some levels there is none, some cannot be read, and some have
 // limits of their own.
@@ -35,7 +45,7 @@ func anyRecords(r *rand.Rand, now, oldest int64) (recs [records]cached) {
 			c.entity.Cascade, c.entity.Parent = r.IntN(2) == 0, []string{"", "org"}[r.IntN(2)]
 		default:
 			if r.IntN(3) == 0 {
-				c.config.Limits = []bucket.Limit{PerMinute("rpm", int64(i+1)).stored()}
+				c.config.Limits = []bucket.Limit{perMinute("rpm", int64(i+1))}
 			}
 			c.config.Access.Switch = []config.Switch{config.Undecided, config.Undecided, config.Undecided, config.SwitchedOff,
 				config.Bypassed, config.SwitchedOn}[r.IntN(6)]
@@ -59,10 +69,10 @@ func TestWhichRecordDecides(t *testing.T) {
 		recs := anyRecords(r, 1_000_000, 5000)
 		var own []bucket.Limit
 		if r.IntN(3) == 0 {
-			own = []bucket.Limit{PerMinute("own", 7).stored()}
+			own = []bucket.Limit{perMinute("own", 7)}
 		}
 		got, err := combine(recs, own)
-		want, wantErr := resolved{}, error(nil)
+		want, wantErr := Config{}, error(nil)
 		meta := recs[recMeta]
 		on, cascade := config.Undecided, meta.entity.Cascade
 		for _, i := range []int{recResource, recEntityDefault, recEntity} { // the last word counts
@@ -73,27 +83,27 @@ func TestWhichRecordDecides(t *testing.T) {
 				cascade = *a.Cascade
 			}
 		}
-		want.exists, want.parent = meta.found, meta.entity.Parent
-		want.cascade, want.bypass = cascade && meta.entity.Parent != "", on == config.Bypassed
-		want.limits = own
+		want.Exists, want.Parent = meta.found, meta.entity.Parent
+		want.Cascade, want.Bypass = cascade && meta.entity.Parent != "", on == config.Bypassed
+		want.Limits = own
 		switch {
 		case !recs[recNamespace].found:
-			wantErr = ErrNamespace
+			wantErr = namespace.ErrMissing
 		case recs[recNamespace].gone != nil:
 			wantErr = errGone
 		case meta.bad != nil:
 			wantErr = meta.bad
 		case on == config.SwitchedOff:
 			wantErr = ErrDisabled
-		case own == nil && !want.bypass:
+		case own == nil && !want.Bypass:
 			wantErr = errNoLimits
 			for i := range recMeta {
-				want.read = max(want.read, recs[i].at)
+				want.Read = max(want.Read, recs[i].at)
 				if wantErr = recs[i].bad; wantErr != nil {
 					break
 				}
-				if want.limits = recs[i].config.Limits; want.limits != nil {
-					want.own = i == recEntity
+				if want.Limits = recs[i].config.Limits; want.Limits != nil {
+					want.Lasts = i == recEntity
 					break
 				}
 				wantErr = errNoLimits
@@ -102,10 +112,9 @@ func TestWhichRecordDecides(t *testing.T) {
 		if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 			t.Fatalf("run %d: %v, want %v", n, err, wantErr)
 		}
-		outcomes[fmt.Sprint(wantErr == nil, want.bypass, want.cascade)]++
-		policies := map[string]Policy{"": PolicyDefault, "allow": PolicyAllow, "block": PolicyBlock}
-		want.policy = policies[recs[recSystem].config.OnUnavailable]
-		check.MustEqual(t, got.policy, want.policy, "run %d: policy", n)
+		outcomes[fmt.Sprint(wantErr == nil, want.Bypass, want.Cascade)]++
+		want.Policy = recs[recSystem].config.OnUnavailable
+		check.MustEqual(t, got.Policy, want.Policy, "run %d: policy", n)
 		if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("run %d: %+v, want %+v", n, got, want)
 		}
@@ -120,12 +129,12 @@ func TestWhichRecordDecides(t *testing.T) {
 func TestWhichRecordsAreReadAgain(t *testing.T) {
 	const now = 1_000_000
 	r := rand.New(rand.NewPCG(6, 2))
-	n := decide.Name{Entity: acme, Resource: gpt}
+	n := decide.Name{Entity: "acme", Resource: "gpt-4"}
 	keys := keysOf(n)
 	for run := range 10_000 {
 		ttl := []int64{5000, 2000, -1}[r.IntN(3)]
 		recs, given := anyRecords(r, now, 10_000), r.IntN(2) == 0
-		c := newConfigs(store.Store(nil), "ns", ttl, time.Second, newDesks(100))
+		c := New(store.Store(nil), "ns", ttl, time.Second, newDesks())
 		limited, until := given, int64(bucket.Never)
 		for i, k := range keys {
 			if recs[i].at != 0 {
@@ -140,7 +149,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 		for i, rec := range recs {
 			lives := ttl
 			if !limited && i < recMeta || rec.bad != nil {
-				lives = min(ttl, noLimitsFor)
+				lives = min(ttl, NoLimitsFor)
 			}
 			if rec.bad != nil && (i == recMeta || !decided) {
 				lives = 0
@@ -164,18 +173,19 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 // While the table does not answer, what was read last decides: of a namespace whose record is forgotten
 // it is that the namespace is there, as it was opened; limits that were never read are not known.
 func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
-	n := decide.Name{Entity: acme, Resource: gpt}
+	n := decide.Name{Entity: "acme", Resource: "gpt-4"}
 	keys := keysOf(n)
-	own := &brought{stored: []bucket.Limit{rpm10.stored()}}
+	own := &Own{Limits: []bucket.Limit{perMinute("rpm", 10)}}
 	for name, c := range map[string]struct {
 		change func(recs *[records]cached)
-		own    *brought
+		own    *Own
 		err    error
 	}{
-		"all":                        {func(*[records]cached) {}, nil, nil},
-		"no namespace":               {func(recs *[records]cached) { recs[recNamespace] = cached{} }, nil, nil},
-		"it was gone":                {func(recs *[records]cached) { recs[recNamespace].gone = errGone }, nil, errGone},
-		"it was not there":           {func(recs *[records]cached) { recs[recNamespace].found = false }, nil, ErrNamespace},
+		"all":          {func(*[records]cached) {}, nil, nil},
+		"no namespace": {func(recs *[records]cached) { recs[recNamespace] = cached{} }, nil, nil},
+		"it was gone":  {func(recs *[records]cached) { recs[recNamespace].gone = errGone }, nil, errGone},
+		"it was not there": {func(recs *[records]cached) { recs[recNamespace].found = false }, nil,
+			namespace.ErrMissing},
 		"no metadata":                {func(recs *[records]cached) { recs[recMeta] = cached{} }, nil, nil},
 		"one level":                  {func(recs *[records]cached) { recs[recEntity] = cached{} }, nil, errNoLimits},
 		"one level, not needed":      {func(recs *[records]cached) { recs[recEntity] = cached{} }, own, nil},
@@ -186,26 +196,26 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 		for i := range recs {
 			recs[i] = cached{found: true, at: 5}
 		}
-		recs[recSystem].config.Limits = []bucket.Limit{tpm1000.stored()}
+		recs[recSystem].config.Limits = []bucket.Limit{perMinute("tpm", 1000)}
 		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
+		cfgs := New(store.Store(nil), "ns", 1, time.Second, newDesks())
 		for i, k := range keys {
 			if recs[i].at != 0 {
 				cfgs.cache.Add(k, recs[i])
 			}
 		}
-		got, err := cfgs.resolve(t.Context(), n, c.own, 1_000_000, false)
+		got, err := cfgs.Resolve(t.Context(), n, c.own, 1_000_000, false)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
-		check.Equal(t, got.policy, recs[recSystem].policy(), "%s: policy", name)
+		check.Equal(t, got.Policy, recs[recSystem].config.OnUnavailable, "%s: policy", name)
 		want := recs[recSystem].config.Limits
 		if c.own != nil {
-			want = own.stored
+			want = own.Limits
 		}
-		if err == nil && !slices.Equal(got.limits, want) {
-			t.Errorf("%s: %v, want %v", name, got.limits, want)
+		if err == nil && !slices.Equal(got.Limits, want) {
+			t.Errorf("%s: %v, want %v", name, got.Limits, want)
 		}
 	}
 }
@@ -213,7 +223,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 // Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
 func TestHowLongOldConfigurationServes(t *testing.T) {
 	const hung = 1_000_000
-	c := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
+	c := New(store.Store(nil), "ns", 1, time.Second, newDesks())
 	if c.quiet(5) {
 		t.Error("nothing has hung")
 	}
@@ -228,8 +238,8 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 // What was taken from the cache before it was dropped is not kept, nor is what is over already, or is of other limits
 // that requests bring.
 func TestDroppedConfigurationIsNotKept(t *testing.T) {
-	n := decide.Name{Entity: acme, Resource: gpt}
-	one, other := &brought{}, &brought{}
+	n := decide.Name{Entity: "acme", Resource: "gpt-4"}
+	one, other := &Own{}, &Own{}
 	for name, c := range map[string]struct {
 		kept  kept
 		keeps bool
@@ -240,33 +250,21 @@ func TestDroppedConfigurationIsNotKept(t *testing.T) {
 		"over":      {kept{from: 5, until: 5, forgotten: 1}, false},
 		"never was": {kept{from: 5, until: 4, forgotten: 1}, false},
 	} {
-		cfgs := newConfigs(store.Store(nil), "ns", 1, time.Second, newDesks(100))
-		cfgs.forget()
+		cfgs := New(store.Store(nil), "ns", 1, time.Second, newDesks())
+		cfgs.Forget()
 		k := cfgs.desks.Of(n)
-		c.kept.cfg.limits = []bucket.Limit{rpm10.stored()}
+		c.kept.cfg.Limits = []bucket.Limit{perMinute("rpm", 10)}
 		keptAt(k).Store(&c.kept)
 		for now, in := range map[int64]bool{4: false, 5: true, 9: true, 10: false} {
-			for _, own := range []*brought{nil, one, other} {
-				cfg, ok := cfgs.ready(k, own, now)
-				if ok != (c.keeps && in && own == c.kept.own) || ok && !slices.Equal(cfg.limits, c.kept.cfg.limits) {
-					t.Errorf("%s: ready at %d: %v, %v", name, now, ok, cfg.limits)
+			for _, own := range []*Own{nil, one, other} {
+				cfg, ok := cfgs.Ready(k, own, now)
+				if ok != (c.keeps && in && own == c.kept.own) || ok && !slices.Equal(cfg.Limits, c.kept.cfg.Limits) {
+					t.Errorf("%s: ready at %d: %v, %v", name, now, ok, cfg.Limits)
 				}
 			}
 		}
-		if _, ok := cfgs.ready(nil, nil, 5); ok {
+		if _, ok := cfgs.Ready(nil, nil, 5); ok {
 			t.Error("ready without a desk")
 		}
-	}
-}
-
-// A caller may use its slice of limits again, with others in it.
-func TestCallersMayChangeTheLimitsTheyPassed(t *testing.T) {
-	_, l := newProcess(t, Options{})
-	own := make([]Limit, 1)
-	for _, n := range []int64{10, 10, 20} { // the second call finds what decides in the cache, and keeps it
-		own[0] = PerMinute("rpm", n)
-		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: own})
-		check.Must(t, err)
-		check.Equal(t, lease.Status()[0].Capacity, n, "a capacity of is in force")
 	}
 }
