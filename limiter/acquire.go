@@ -133,7 +133,7 @@ func (l *Limiter) portion(req Request) (p portion, err error) {
 }
 
 // take takes what all parts of a request need, or nothing.
-func (l *Limiter) take(ctx context.Context, parts []portion, tries *desk.Attempt) desk.Taken {
+func (l *Limiter) take(ctx context.Context, parts []portion, tries *desk.Attempt) desk.Reply {
 	for _, p := range parts { // the table may have been silent: do not wait for a timeout once more
 		if l.desks.Sends(p.name()) {
 			continue
@@ -143,14 +143,14 @@ func (l *Limiter) take(ctx context.Context, parts []portion, tries *desk.Attempt
 			_, err := l.levels(ctx, &own, nil, true)
 			return err
 		}) {
-			return desk.Taken{At: parts[0].name(), Err: desk.ErrOpen}
+			return desk.Reply{At: parts[0].name(), Err: desk.ErrOpen}
 		}
 	}
 	bounded := l.desks.Begin(ctx, tries)
 	defer bounded.End()
 	wants, at, err := l.needs(bounded, parts, tries.Room[:0])
 	if err != nil { // which limits are in force is not known, or they never grant it: nothing was asked for
-		return desk.Taken{At: at, Err: err, Called: store.KindOf(err) != 0}
+		return desk.Reply{At: at, Err: err, Called: store.KindOf(err) != 0}
 	}
 	return l.desks.Take(bounded, wants, tries)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // failure is the error of a request that was not granted, nil if it was.
-func failure(t desk.Taken) error {
+func failure(t desk.Reply) error {
 	err := t.Err
 	if denied, ok := errors.AsType[*desk.Denied](err); ok {
 		err = refusal(denied.Decision)

@@ -314,7 +314,7 @@ func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
 		{memdynamo.Fail(store.Setup), nil, store.Setup}, {ErrUnreadable, notBack, store.Unknown}, {ErrUnreadable, nil, 0},
 		{ErrUnreadable, notSetUp, store.Unknown}, // of the costs, nobody knows
 	} {
-		got := failure(desk.Taken{Err: c.err, Others: c.back})
+		got := failure(desk.Reply{Err: c.err, Others: c.back})
 		_, told := errors.AsType[*SettleError](got)
 		if store.KindOf(got) != c.want || !errors.Is(got, c.err) || told != (c.back != nil) ||
 			told && !strings.Contains(got.Error(), c.err.Error()+"\n"+outcome("rollback", acmeGPT, c.back[0].Errs[0]).Error()) {
@@ -352,7 +352,7 @@ func TestWaitOwesNothingWithoutADecision(t *testing.T) {
 // may have been written, whatever another has answered first.
 func TestEachShardThatIsNotGivenBackCounts(t *testing.T) {
 	first, second := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
-	got := failure(desk.Taken{Err: &desk.Denied{}, Others: []desk.Trouble{
+	got := failure(desk.Reply{Err: &desk.Denied{}, Others: []desk.Trouble{
 		{Op: "rollback", Name: acmeGPT, Errs: []error{first, second}}}})
 	if !errors.Is(got, ErrUnknown) || !errors.Is(got, ErrUnavailable) || !errors.Is(got, ErrLimited) {
 		t.Errorf("%v", got)

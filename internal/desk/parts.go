@@ -19,8 +19,8 @@ import (
 // MaxLevels is how many levels a request has at most.
 const MaxLevels = 4
 
-// Taken is what became of a request.
-type Taken struct {
+// Reply is what became of a request.
+type Reply struct {
 	Grants []decide.Grant  // of each level; one that is bypassed gives nothing. Nil if not all were granted
 	At     decide.Name     // the level that Err is about, or the first one
 	Err    error           // a *Denied, or the error of a call without a decision
@@ -33,7 +33,7 @@ type Taken struct {
 // Take takes from all levels of a request or from none. Err is the gravest error of all levels. A request
 // that waits does so for the level that is paid back last. Take blocks until the calls are answered or ctx
 // ends. What a call takes for a caller that has left is given back. Idle slots of this process are taken over.
-func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) (out Taken) {
+func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) (out Reply) {
 	reused := d.reuse(wants)
 	defer func() {
 		if out.Grants == nil {
@@ -47,7 +47,7 @@ func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) (
 	return out
 }
 
-func (d *Desks) takeAll(ctx context.Context, wants []decide.Want, tries *Attempt) Taken {
+func (d *Desks) takeAll(ctx context.Context, wants []decide.Want, tries *Attempt) Reply {
 	parts := tries.split(wants)
 	if len(parts) > 1 {
 		d.foresee(ctx, parts)
@@ -73,7 +73,7 @@ func (d *Desks) takeAll(ctx context.Context, wants []decide.Want, tries *Attempt
 		}
 		grants, parts = append(grants, parts[0].grant), parts[1:]
 	}
-	return Taken{Grants: grants, At: wants[0].Name}
+	return Reply{Grants: grants, At: wants[0].Name}
 }
 
 // split makes the parts of a request, one for each level that is not bypassed. A request of one level is
@@ -164,8 +164,8 @@ func (d *Desks) chargeApart(ctx context.Context, parts []*Attempt) {
 }
 
 // takeNone gives back what the parts of a request were granted, of which one has failed worst.
-func (d *Desks) takeNone(ctx context.Context, parts []*Attempt, worst int) Taken {
-	out := Taken{At: parts[worst].Want.Name, Err: parts[worst].err, Others: d.giveBackSoon(ctx, parts)}
+func (d *Desks) takeNone(ctx context.Context, parts []*Attempt, worst int) Reply {
+	out := Reply{At: parts[worst].Want.Name, Err: parts[worst].err, Others: d.giveBackSoon(ctx, parts)}
 	for i, p := range parts {
 		out.Others = append(out.Others, p.others...)
 		if i != worst && store.KindOf(p.err) == store.Unknown {
