@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -13,23 +12,17 @@ import (
 // Applied takes in that a step was carried out. item is what a single write
 // returned; it may be nil.
 func (p *Plan) Applied(s Step, item item.Item) {
-	delete(p.recount, s.Shard)
 	switch s.Action {
 	case Look, Recount:
 		p.see(s.Shard, item)
 	case Restore:
 		restored, _, _ := s.Writes[0].Apply(nil)
 		p.see(s.Shard, restored)
-		if p.zero.State.Shard == 0 { // it may have handed something over
-			zero, _, _ := s.Writes[1].Apply(p.zero.Item())
-			p.renew(zero)
-		}
+		zero, _, _ := s.Writes[1].Apply(p.known[0].Item()) // it may have handed something over
+		p.see(0, zero)
 	case Discount:
 		kept, _, _ := s.Writes[0].Apply(p.known[s.Shard].Item())
 		p.see(s.Shard, kept)
-		if s.Shard == 0 {
-			p.target = min(p.target, p.known[0].State.Count())
-		}
 	case Merge:
 		kept, _, _ := s.Writes[1].Apply(p.known[s.Shard].Item())
 		p.see(s.Shard, kept)
@@ -55,94 +48,26 @@ func (p *Plan) gone(k item.Key) {
 // refusal; refused says which conditions failed, as many.
 func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
 	p.refusals[s.Shard]++
-	at := func(i int) (bool, item.Item) {
-		if i < len(refused) {
-			return refused[i], items[i]
-		}
-		return false, nil
-	}
-	own, item := at(0)
-	switch s.Action {
-	case Restore: // writes: the shard, shard 0, and perhaps a check of the parent
-		if own { // others have restored it
-			p.see(s.Shard, item)
-			return
-		}
-		if other, parent := at(2); other { // it has merged meanwhile
-			p.see(bucket.SplitParent(s.Shard), parent)
-			return
-		}
-		if _, zero := at(1); !p.renew(zero) {
-			p.refusals[s.Shard] = maxRefusals // shard 0 has moved on: a newer plan will see to it
-		}
-	case Merge, Discount:
-		p.unmerged(s, at)
-	case Split: // writes: the shard, its sibling, and perhaps a check of shard 0
-		if own { // it is not as its image
-			p.see(s.Shard, item)
-			return
-		}
-		if moved, _ := at(2); moved { // shard 0 has moved on: a newer plan will see to it
-			p.refusals[s.Shard] = maxRefusals
-			return
-		}
-		if other, _ := at(1); other { // the sibling exists already
-			p.recount[s.Shard] = true
-		}
-	default: // Look and Recount are one write
-		p.see(s.Shard, item)
-	}
-}
-
-// unmerged takes in why a merge or a discount did not hold. The shard that is kept
-// is the second write of a merge, the first of a discount. The others are of its
-// siblings, and the last one may be a check of shard 0.
-func (p *Plan) unmerged(s Step, at func(int) (bool, item.Item)) {
-	kept := 1
-	if s.Action == Discount {
-		kept = 0
-	}
 	for i, w := range s.Writes {
-		refused, it := at(i)
 		_, _, _, shard, ok := layout.ParseBucketPK(w.Target().PK)
-		switch {
-		case !refused || !ok:
-		case i == kept:
-			p.see(s.Shard, it)
-		case shard == 0: // it has moved on: a newer plan will see to it
-			p.refusals[s.Shard] = maxRefusals
-		default:
+		if i >= len(refused) || !refused[i] || !ok {
+			continue
+		}
+		if shard != s.Shard && shard != 0 { // shard 0 is only checked
 			p.refusals[shard]++
-			p.see(shard, it)
+		}
+		p.see(shard, items[i])
+		if s.Action == Split && i == 1 && !refused[0] { // the sibling exists already
+			p.recount[s.Shard] = p.known[s.Shard].State.Count()
 		}
 	}
-}
-
-// renew takes in an image of shard 0 as the pattern for missing shards, if it still has the count
-// that the plan is for. It reports whether it has.
-func (p *Plan) renew(item item.Item) bool {
-	if item == nil {
-		return false
-	}
-	b, err := table.DecodeShard(item)
-	if err != nil || b.State.Shard != 0 || b.State.Shards != p.target {
-		return false
-	}
-	p.zero = b
-	if _, ok := p.known[0]; ok {
-		p.known[0] = b
-	}
-	return true
 }
 
 // see takes in the image of a shard as it came back from the table.
 func (p *Plan) see(k int, item item.Item) {
 	if item == nil {
 		delete(p.known, k)
-		p.absent[k] = k != 0
-		if k == 0 {
-			p.refusals[k] = maxRefusals // the bucket is gone
-		}
+		p.absent[k] = true
 		return
 	}
 	b, err := table.DecodeShard(item)
@@ -152,6 +77,17 @@ func (p *Plan) see(k int, item item.Item) {
 	}
 	p.known[k] = b
 	delete(p.absent, k)
+}
+
+// over reports whether the reason of the plan is gone.
+func (p *Plan) over() bool {
+	zero, known := p.known[0]
+	count, from := zero.State.Count(), p.target
+	if p.about.State.Shard == 0 {
+		from = p.about.State.Count()
+	}
+	return p.absent[0] || p.refusals[0] >= maxRefusals || len(zero.Partial) > 0 ||
+		known && (count < min(from, p.target) || count > max(from, p.target))
 }
 
 // Without saves a look at shards that were found missing.
@@ -166,7 +102,7 @@ func (p *Plan) Without(missing ...int) *Plan {
 func (p *Plan) Absent() []int {
 	var out []int
 	for _, k := range slices.Sorted(maps.Keys(p.absent)) {
-		if p.absent[k] {
+		if p.absent[k] && k != 0 {
 			out = append(out, k)
 		}
 	}

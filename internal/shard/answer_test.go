@@ -23,7 +23,10 @@ func (p *Plan) says() string {
 	for _, b := range p.Images() {
 		s += fmt.Sprintf(" %d:%d/%d", b.State.Shard, b.State.Shards, b.Generation)
 	}
-	s += fmt.Sprintf(", missing %v, pattern %d", p.Absent(), p.zero.Generation)
+	s += fmt.Sprintf(", missing %v", p.Absent())
+	if p.over() {
+		s += ", over"
+	}
 	for k := range 8 {
 		if n := p.refusals[k]; n >= maxRefusals {
 			s += fmt.Sprintf(", gave up %d", k)
@@ -32,8 +35,8 @@ func (p *Plan) says() string {
 		}
 	}
 	for k := range 8 {
-		if p.recount[k] {
-			s += fmt.Sprintf(", recounts %d", k)
+		if n := p.recount[k]; n > 0 {
+			s += fmt.Sprintf(", recounts %d of %d", k, n)
 		}
 	}
 	return s
@@ -47,10 +50,16 @@ func TestWhatARefusalTells(t *testing.T) {
 		return refused, items
 	}
 	image := func(k, count int) item.Item { return shardOf(k, count, 9).Item() }
-	merge := []item.Write{item.Delete{Key: shardOf(5, 8, 1).Key()}, item.Update{Key: shardOf(1, 8, 1).Key()},
-		item.Update{Key: shardOf(0, 8, 1).Key()}}
-	discount := []item.Write{merge[1], merge[0], merge[2]}
-	const before = "knows 0:8/1 1:8/1, missing [3], pattern 1"
+	writes := func(shards ...int) (out []item.Write) {
+		for _, k := range shards {
+			out = append(out, item.Update{Key: shardOf(k, 8, 1).Key()})
+		}
+		return out
+	}
+	restore, look, recount := Step{Restore, 3, writes(3, 0, 1)}, Step{Look, 3, writes(3)}, Step{Recount, 1, writes(1)}
+	split, merge := Step{Split, 1, writes(1, 5, 0)}, Step{Merge, 1, writes(5, 1, 0)}
+	discount := Step{Discount, 1, writes(1, 5, 0)}
+	const before = "knows 0:8/1 1:8/1, missing [3]"
 	for _, c := range []struct {
 		name string
 		step Step
@@ -58,37 +67,38 @@ func TestWhatARefusalTells(t *testing.T) {
 		item item.Item
 		want string
 	}{
-		{"restored by others", Step{Action: Restore, Shard: 3}, 0, image(3, 8),
-			"knows 0:8/1 1:8/1 3:8/9, missing [], pattern 1, refused 3"},
-		{"its parent has merged", Step{Action: Restore, Shard: 3}, 2, image(1, 2),
-			"knows 0:8/1 1:2/9, missing [3], pattern 1, refused 3"},
-		{"shard 0 was written to", Step{Action: Restore, Shard: 3}, 1, image(0, 8),
-			"knows 0:8/9 1:8/1, missing [3], pattern 9, refused 3"},
-		{"shard 0 has another count", Step{Action: Restore, Shard: 3}, 1, image(0, 4), before + ", gave up 3"},
-		{"shard 0 is gone", Step{Action: Restore, Shard: 3}, 1, nil, before + ", gave up 3"},
-		{"another shard came back", Step{Action: Restore, Shard: 3}, 1, image(1, 8), before + ", gave up 3"},
-		{"not what it was", Step{Action: Split, Shard: 1}, 0, image(1, 4),
-			"knows 0:8/1 1:4/9, missing [3], pattern 1, refused 1"},
-		{"gone", Step{Action: Split, Shard: 1}, 0, nil, "knows 0:8/1, missing [1 3], pattern 1, refused 1"},
-		{"not itself", Step{Action: Split, Shard: 1}, 0, image(2, 8), before + ", gave up 1"},
-		{"its sibling is there", Step{Action: Split, Shard: 1}, 1, image(5, 8), before + ", refused 1, recounts 1"},
-		{"shard 0 has moved on", Step{Action: Split, Shard: 1}, 2, image(0, 16), before + ", gave up 1"},
-		{"looked at", Step{Action: Look, Shard: 3}, 0, image(3, 8),
-			"knows 0:8/1 1:8/1 3:8/9, missing [], pattern 1, refused 3"},
-		{"the bucket is gone", Step{Action: Look, Shard: 0}, 0, nil, "knows 1:8/1, missing [3], pattern 1, gave up 0"},
-		{"counted by others", Step{Action: Recount, Shard: 1}, 0, image(1, 4),
-			"knows 0:8/1 1:4/9, missing [3], pattern 1, refused 1"},
-		{"what merges is gone", Step{Merge, 1, merge}, 0, nil,
-			"knows 0:8/1 1:8/1, missing [3 5], pattern 1, refused 1, refused 5"},
-		{"what merges is another", Step{Merge, 1, merge}, 0, image(5, 16),
-			"knows 0:8/1 1:8/1 5:16/9, missing [3], pattern 1, refused 1, refused 5"},
-		{"what is kept is another", Step{Merge, 1, merge}, 1, image(1, 16),
-			"knows 0:8/1 1:16/9, missing [3], pattern 1, refused 1"},
-		{"shard 0 has moved on from a merge", Step{Merge, 1, merge}, 2, image(0, 16), before + ", gave up 1"},
-		{"what is discounted is another", Step{Discount, 1, discount}, 0, image(1, 16),
-			"knows 0:8/1 1:16/9, missing [3], pattern 1, refused 1"},
-		{"a sibling is there", Step{Discount, 1, discount}, 1, image(5, 8),
-			"knows 0:8/1 1:8/1 5:8/9, missing [3], pattern 1, refused 1, refused 5"},
+		{"restored by others", restore, 0, image(3, 8),
+			"knows 0:8/1 1:8/1 3:8/9, missing [], refused 3"},
+		{"its parent has merged", restore, 2, image(1, 2),
+			"knows 0:8/1 1:2/9, missing [3], refused 1, refused 3"},
+		{"shard 0 was written to", restore, 1, image(0, 8),
+			"knows 0:8/9 1:8/1, missing [3], refused 3"},
+		{"shard 0 has another count", restore, 1, image(0, 4), "knows 0:4/9 1:8/1, missing [3], over, refused 3"},
+		{"shard 0 is gone", restore, 1, nil, "knows 1:8/1, missing [3], over, refused 3"},
+		{"another shard came back", restore, 1, image(1, 8), before + ", over, gave up 0, refused 3"},
+		{"not what it was", split, 0, image(1, 4),
+			"knows 0:8/1 1:4/9, missing [3], refused 1"},
+		{"gone", split, 0, nil, "knows 0:8/1, missing [1 3], refused 1"},
+		{"not itself", split, 0, image(2, 8), before + ", gave up 1"},
+		{"its sibling is there", split, 1, image(5, 8),
+			"knows 0:8/1 1:8/1 5:8/9, missing [3], refused 1, refused 5, recounts 1 of 8"},
+		{"shard 0 has moved on", split, 2, image(0, 16), "knows 0:16/9 1:8/1, missing [3], over, refused 1"},
+		{"looked at", look, 0, image(3, 8),
+			"knows 0:8/1 1:8/1 3:8/9, missing [], refused 3"},
+		{"the bucket is gone", Step{Look, 0, writes(0)}, 0, nil, "knows 1:8/1, missing [3], over, refused 0"},
+		{"counted by others", recount, 0, image(1, 4),
+			"knows 0:8/1 1:4/9, missing [3], refused 1"},
+		{"what merges is gone", merge, 0, nil,
+			"knows 0:8/1 1:8/1, missing [3 5], refused 1, refused 5"},
+		{"what merges is another", merge, 0, image(5, 16),
+			"knows 0:8/1 1:8/1 5:16/9, missing [3], refused 1, refused 5"},
+		{"what is kept is another", merge, 1, image(1, 16),
+			"knows 0:8/1 1:16/9, missing [3], refused 1"},
+		{"shard 0 has moved on from a merge", merge, 2, image(0, 16), "knows 0:16/9 1:8/1, missing [3], over, refused 1"},
+		{"what is discounted is another", discount, 0, image(1, 16),
+			"knows 0:8/1 1:16/9, missing [3], refused 1"},
+		{"a sibling is there", discount, 1, image(5, 8),
+			"knows 0:8/1 1:8/1 5:8/9, missing [3], refused 1, refused 5"},
 	} {
 		p := Propagate(shardOf(0, 8, 1), shardOf(1, 8, 1))
 		p.absent[3] = true
@@ -99,15 +109,5 @@ func TestWhatARefusalTells(t *testing.T) {
 		if p.Refused(c.step, refused, items); p.says() != c.want {
 			t.Errorf("%s: %s, want %s", c.name, p.says(), c.want)
 		}
-	}
-}
-
-// A plan that does not know shard 0 by itself takes a newer image of it for the pattern alone.
-func TestAPatternIsNoImage(t *testing.T) {
-	p := Propagate(shardOf(0, 8, 1))
-	delete(p.known, 0)
-	p.Refused(Step{Action: Restore, Shard: 3}, []bool{false, true}, []item.Item{nil, shardOf(0, 8, 9).Item()})
-	if got := p.says(); got != "knows, missing [], pattern 9, refused 3" {
-		t.Error(got)
 	}
 }

@@ -47,9 +47,10 @@ func (s Step) String() string { return fmt.Sprintf("%s %d", s.Action, s.Shard) }
 // before the plan gives up on it; somebody else is at work there.
 const maxRefusals = 8
 
-// Plan brings shards of one bucket to a count.
+// Plan brings shards of one bucket to a count. Its images may be old: it ends as soon as shard 0 turns
+// out to be gone, or to have neither the count that the plan was made for nor one on the way to the target.
 type Plan struct {
-	zero   table.Shard // image of shard 0, the pattern for missing shards
+	about  table.Shard // the shard that it was made from
 	target int
 	last   int  // the last shard to look at
 	falls  bool // shards may have to be merged, not only split
@@ -57,11 +58,11 @@ type Plan struct {
 	asks   bool // the target is what shard 0 says when it is asked
 	shrink func(zero table.Shard, now int64) (count int)
 
-	// By shard: its newest image; whether it was found missing; whether its sibling
-	// exists already; how often it was not as its image.
+	// By shard: its newest image; whether it was found missing; the count at which its
+	// sibling exists already; how often it was not as its image.
 	known    map[int]table.Shard
 	absent   map[int]bool
-	recount  map[int]bool
+	recount  map[int]int
 	refusals map[int]int
 }
 
@@ -129,10 +130,10 @@ func (p *Plan) add(others []table.Shard) {
 	}
 }
 
-func newPlan(b table.Shard, target int) *Plan {
+func newPlan(about table.Shard, target int) *Plan {
 	return &Plan{
-		zero: b, target: target, known: map[int]table.Shard{b.State.Shard: b},
-		absent: map[int]bool{}, recount: map[int]bool{}, refusals: map[int]int{},
+		about: about, target: target, known: map[int]table.Shard{about.State.Shard: about},
+		absent: map[int]bool{}, recount: map[int]int{}, refusals: map[int]int{},
 	}
 }
 
@@ -140,14 +141,7 @@ func newPlan(b table.Shard, target int) *Plan {
 // before the shards that are split from them. draw is random, for the generation of a shard
 // that has to be created.
 func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
-	if p.asks {
-		zero, known := p.known[0]
-		switch {
-		case p.refusals[0] > 0: // there is none
-			return Step{}, false
-		case !known:
-			return p.look(0), true
-		}
+	if zero, known := p.known[0]; p.asks && known {
 		p.asks, p.target = false, zero.State.Count()
 		if p.shrink != nil {
 			if count := p.shrink(zero, now); count < p.target {
@@ -155,11 +149,13 @@ func (p *Plan) Next(now int64, draw uint64) (Step, bool) {
 			}
 		}
 	}
-	first := 0
-	if p.zero.State.Shard != 0 {
-		first = p.zero.State.Shard
+	switch {
+	case p.over():
+		return Step{}, false
+	case p.asks:
+		return p.look(0), true
 	}
-	for k := first; k <= p.last; k++ {
+	for k := p.about.State.Shard; k <= p.last; k++ {
 		if step, ok := p.step(k, now, draw); ok {
 			return step, true
 		}
@@ -246,11 +242,11 @@ func (p *Plan) heeding(k int, writes []item.Write) []item.Write {
 	if zero, known := p.known[0]; known {
 		count = zero.State.Count()
 	}
-	return append(writes, table.Counts(p.zero, count))
+	return append(writes, table.Counts(p.about, count))
 }
 
 func (p *Plan) look(k int) Step {
-	key := layout.BucketKey(p.zero.Namespace, p.zero.Entity, p.zero.Resource, k)
+	key := layout.BucketKey(p.about.Namespace, p.about.Entity, p.about.Resource, k)
 	return Step{Look, k, []item.Write{table.Look(key, p.target)}}
 }
 
@@ -259,18 +255,19 @@ func (p *Plan) step(k int, now int64, draw uint64) (Step, bool) {
 		return Step{}, false
 	}
 	b, known := p.known[k]
+	zero, whole := p.known[0]
 	switch {
-	case p.absent[k] && !p.splitOff(k): // its parent still holds its share
+	case p.absent[k] && !(whole && p.splitOff(k)): // its parent still holds its share
 		return Step{}, false
 	case p.absent[k]: // its share is nobody's
-		return Step{Restore, k, table.Restore(p.zero, k, p.target, now, draw)}, true
+		return Step{Restore, k, table.Restore(zero, k, p.target, now, draw)}, true
 	case !known:
 		return p.look(k), true
 	case p.falls && b.State.Shards > max(p.target, bucket.CountWith(k)): // it is ahead
 		return p.down(k, b, now)
 	case b.State.Count() >= p.target: // it is there
 		return Step{}, false
-	case p.recount[k]: // it is behind, but its sibling exists: there is nothing to hand over
+	case p.recount[k] == b.State.Count(): // it is behind, but its sibling exists: there is nothing to hand over
 		return Step{Recount, k, []item.Write{table.Recount(b, now)}}, true
 	}
 	return Step{Split, k, p.sure(b, table.Split(b, now))}, true
@@ -280,10 +277,11 @@ func (p *Plan) step(k int, now int64, draw uint64) (Step, bool) {
 // the count. Else shard 0 may have merged since, and the shard with it. A shard that began no
 // later than the image of shard 0 needs no check.
 func (p *Plan) sure(b table.Shard, writes []item.Write) []item.Write {
-	if b.State.Shard == 0 || p.zero.State.Shard == 0 && table.Began(b.Generation) <= table.Began(p.zero.Generation) {
+	zero, known := p.known[0]
+	if b.State.Shard == 0 || known && table.Began(b.Generation) <= table.Began(zero.Generation) {
 		return writes
 	}
-	return append(writes, table.Counts(p.zero, p.target))
+	return append(writes, table.Counts(p.about, p.target))
 }
 
 // splitOff reports whether the parent of shard k is known to have split it off, so

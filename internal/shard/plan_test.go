@@ -162,6 +162,22 @@ func TestStepsOfAShardThatHasSplitBefore(t *testing.T) {
 	}
 }
 
+// A recount that held although its answer was lost is refused when it is sent again. It says which count
+// the shard has now, at which its sibling is not there: once more counted, it would hand that nothing.
+func TestStepsOfALostRecount(t *testing.T) {
+	s := shardsOf(map[int]int{0: 8, 1: 2, 3: 4})
+	p := shard.Follow(s.image(t, 1), 8)
+	split, _ := p.Next(2, 7)
+	p.Refused(split, []bool{false, true, false}, []item.Item{nil, s[bucketKey(3)], nil})
+	recount, _ := p.Next(2, 7)
+	s[bucketKey(1)], _, _ = recount.Writes[0].Apply(s[bucketKey(1)])
+	p.Refused(recount, []bool{true}, []item.Item{s[bucketKey(1)]})
+	steps := strings.Join(s.walk(t, p), ", ")
+	if want := "split 1"; recount.Action != shard.Recount || steps != want || s.counts(t) != "0:8 1:8 3:4 5:8" {
+		t.Errorf("%v, %s: %s, want %s", recount, steps, s.counts(t), want)
+	}
+}
+
 // Another client has raised the count to four and split nothing: of the 30 tokens of shard 0, the
 // 14 above its share of 16 move to the first shard that is restored. The next one finds a shard 0
 // that has no more than its share, and begins empty, without a refusal.
@@ -188,6 +204,19 @@ func TestStepsOfAShardThatAsks(t *testing.T) {
 	steps := strings.Join(s.walk(t, shard.FollowAsking(s.image(t, 1))), ", ")
 	if want := "look 0, look 3, merge 1"; steps != want || s.counts(t) != "0:2 1:2" {
 		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
+	}
+}
+
+// What cannot be read as shard 0, or is stored in part, answers no question.
+func TestStepsOfAShardThatAsksInVain(t *testing.T) {
+	for _, attr := range []string{"b_rpm_cp", "b_rpm_ra"} {
+		s := shardsOf(map[int]int{0: 2, 1: 4, 3: 4})
+		if delete(s[bucketKey(0)], attr); attr == "b_rpm_cp" {
+			s[bucketKey(0)][attr] = item.N(-1)
+		}
+		if steps := strings.Join(s.walk(t, shard.FollowAsking(s.image(t, 1))), ", "); steps != "look 0" {
+			t.Errorf("a strange %s: %s", attr, steps)
+		}
 	}
 }
 
@@ -224,6 +253,52 @@ func TestStepsOfASweep(t *testing.T) {
 		steps := strings.Join(s.walk(t, shard.Propagate(s.image(t, 0)).Sweep(c.beyond)), ", ")
 		if steps != c.steps || s.counts(t) != c.left {
 			t.Errorf("up to %d: %s: %s", c.beyond, steps, s.counts(t))
+		}
+	}
+}
+
+// The images from which a plan is made may be old. It changes the count of shard 0 only from the one
+// that it was made for, or goes on with what others have begun. Else its reason is gone.
+func TestAPlanWhoseReasonIsGoneEnds(t *testing.T) {
+	four := shardsOf(map[int]int{0: 4, 1: 4, 2: 4, 3: 4, 4: 8, 6: 8})
+	images := func(shards ...int) (out []table.Shard) {
+		for _, k := range shards {
+			out = append(out, four.image(t, k))
+		}
+		return out
+	}
+	zero := four.image(t, 0)
+	for _, c := range []struct {
+		name   string
+		plan   *shard.Plan
+		counts map[int]int
+		steps  string
+	}{
+		{"merged meanwhile, which a stray shows", shard.Propagate(zero, images(1, 2, 3, 4, 6)...), map[int]int{0: 1},
+			"(merge 2)"},
+		{"merged meanwhile, which a missing shard shows", shard.Propagate(zero, images(1, 3)...).Without(2),
+			map[int]int{0: 2, 1: 2}, "(restore 2)"},
+		{"merged meanwhile, which its child shows", shard.Propagate(zero, images(1, 2)...).Without(3),
+			map[int]int{0: 2, 1: 2}, "(restore 3)"},
+		{"split meanwhile", shard.Propagate(zero, images(1, 3)...).Without(2),
+			map[int]int{0: 8, 1: 4, 3: 4, 4: 8}, "(restore 2)"},
+		{"gone", shard.Propagate(zero, images(1, 3)...).Without(2), nil, "(restore 2)"},
+		{"doubles no shard that has merged", shard.Double(zero), map[int]int{0: 2, 1: 4, 3: 4}, "(split 0)"},
+		{"nor one that has split", shard.Double(zero), map[int]int{0: 16, 4: 8}, "(split 0)"},
+		{"merges no shard that has split", shard.Shrink(zero, 2, images(2)...), map[int]int{0: 8, 2: 8, 4: 8, 6: 8},
+			"(merge 0)"},
+		{"nor splits one that has merged further", shard.Shrink(zero, 2, images(2)...), map[int]int{0: 1}, "(merge 0)"},
+		{"a straggler", shard.Follow(four.image(t, 1), 8), map[int]int{0: 2, 1: 4, 3: 4}, "(split 1)"},
+	} {
+		s := shardsOf(c.counts)
+		for k := range c.counts { // others have written to them since
+			b := s.image(t, k)
+			b.Generation += 1 << 40
+			s[b.Key()] = b.Item()
+		}
+		before := s.counts(t)
+		if steps := strings.Join(s.walk(t, c.plan), ", "); steps != c.steps || s.counts(t) != before {
+			t.Errorf("%s: %s: %s, want %s: %s", c.name, steps, s.counts(t), c.steps, before)
 		}
 	}
 }

@@ -115,6 +115,7 @@ func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.State.Shards = 4
+	w.db.Store(b.Item())
 	plan := shard.Propagate(b)
 	if _, err := shard.Run(t.Context(), w.db, plan, func() int64 { return w.now }); err != nil {
 		t.Fatal(err)

@@ -249,8 +249,9 @@ func (w *world) burst() {
 // answers are lost.
 func (w *world) play(steps int, bad defect) {
 	type client struct {
-		images map[int]table.Shard
-		plan   *shard.Plan
+		images   map[int]table.Shard
+		plan     *shard.Plan
+		from, to int // the counts of shard 0 between which the plan may change it
 	}
 	var clients [4]client
 	see := func(c *client, k int) {
@@ -291,19 +292,26 @@ func (w *world) play(steps int, bad defect) {
 				see(c, k)
 			}
 		case c.plan != nil:
+			before, _ := w.image(0)
 			if !w.step(c.plan, w.rng.IntN(10) == 0, bad) {
 				c.plan = nil
+			}
+			if after, _ := w.image(0); after.State.Shards != before.State.Shards &&
+				!(slices.IsSorted([]int{c.from, before.State.Shards, after.State.Shards, c.to}) ||
+					slices.IsSorted([]int{c.to, after.State.Shards, before.State.Shards, c.from})) {
+				w.violated("a plan from %d to %d shards changed %v to %v", c.from, c.to, before.State, after.State)
 			}
 		case !whole:
 			see(c, 0)
 		case do < 88 && zero.State.CanSplit(maxShards):
-			c.plan = shard.Double(zero)
+			c.plan, c.from, c.to = shard.Double(zero), zero.State.Shards, 2*zero.State.Shards
 		case do < 91 && zero.State.Shards > 1:
-			c.plan = shard.Shrink(zero, zero.State.Shards/2, slices.Collect(maps.Values(c.images))...)
+			c.from, c.to = zero.State.Shards, zero.State.Shards/2
+			c.plan = shard.Shrink(zero, c.to, slices.Collect(maps.Values(c.images))...)
 		case do < 94 && known && k > 0:
-			c.plan = shard.Follow(b, zero.State.Shards)
+			c.plan, c.from, c.to = shard.Follow(b, zero.State.Shards), 0, 0
 		default:
-			c.plan = shard.Propagate(zero)
+			c.plan, c.from, c.to = shard.Propagate(zero), 0, 0
 		}
 	}
 }
