@@ -289,7 +289,8 @@ func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
 }
 
 // The first in a line waits at random for up to what refills half a capacity, doubled for each time
-// that others took the room; behind a floor once only. At the edge of a quota all ask within 2 s.
+// that others took the room, but never longer than a capacity takes: then all debt is paid back. At
+// the edge of a quota all ask within 2 s.
 func TestPatienceInLine(t *testing.T) {
 	newWorld(t) // its chance
 	rate := Status{Limit: "a", Capacity: 100, Refill: 10, Period: time.Second}
@@ -300,7 +301,7 @@ func TestPatienceInLine(t *testing.T) {
 		missed int
 		most   time.Duration
 	}{
-		{rate, 0, 5 * time.Second}, {rate, 1, 10 * time.Second}, {rate, 2, 20 * time.Second},
+		{rate, 0, 5 * time.Second}, {rate, 1, 10 * time.Second}, {rate, 2, 10 * time.Second},
 		{floored, 0, 2500 * time.Millisecond}, {floored, 1, 5 * time.Second}, {floored, 2, 5 * time.Second},
 		{slow, 0, 24 * time.Hour}, {quota, 2, 2 * time.Second},
 		{all, 0, 0},
