@@ -50,7 +50,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	})
 	l.store = l.desks.Store
 	l.locals = desk.NewLocals(opts.LocalShare, l.desks)
-	l.configs = inforce.New(l.store, namespaceID, opts.ConfigTTL.Milliseconds(), opts.Timeout, l.desks)
+	l.configs = inforce.New(l.desks, opts.ConfigTTL.Milliseconds())
 	return l
 }
 

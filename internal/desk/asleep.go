@@ -23,7 +23,7 @@ func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Dur
 		case <-timer.C:
 			return true
 		case <-s.Sooner():
-			timer.Reset(millis(bucket.SubSat(d.Waiting.Until(s), d.clock())))
+			timer.Reset(millis(bucket.SubSat(d.Waiting.Until(s), d.Now())))
 		case <-looks.C:
 			looks.Reset(d.lookFor(ctx, s))
 		case <-ctx.Done():
@@ -96,6 +96,6 @@ func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Gran
 		return nil
 	}
 	tries.others = d.giveBack(ctx, []decide.Grant{g})
-	denial := k.Refusal(w, until, d.clock())
+	denial := k.Refusal(w, until, d.Now())
 	return &Denied{decide.Decision{Choice: decide.Choice{Do: decide.Deny}, Want: w, Denial: denial}}
 }

@@ -147,9 +147,9 @@ func (d *Desks) opens(ctx context.Context, b *Breaker, s said, n decide.Name, er
 	f, _ := errors.AsType[*store.Failure](err)
 	switch open, changed := b.heard(s, f); {
 	case changed && open:
-		d.observe(ctx, Event{Kind: Switched, Name: n, Open: true, Err: err})
+		d.Observe(ctx, Event{Kind: Switched, Name: n, Open: true, Err: err})
 	case changed:
-		d.observe(ctx, Event{Kind: Switched, Name: n})
+		d.Observe(ctx, Event{Kind: Switched, Name: n})
 	}
 }
 
@@ -205,7 +205,7 @@ func (d *Desks) probe(ctx context.Context, n decide.Name, before func(context.Co
 	if err := before(ctx); store.KindOf(err) != 0 {
 		return err
 	}
-	d.observe(ctx, Event{Kind: Looked, Name: n})
+	d.Observe(ctx, Event{Kind: Looked, Name: n})
 	_, err := d.Store.Write(ctx, InVain(d.Key(n, 0)))
 	if r, ok := errors.AsType[*store.Refused](err); ok && r.Old == nil {
 		_, err = d.Store.Read(ctx, true, d.Key(n, 1))

@@ -22,13 +22,11 @@ import (
 // mu is taken after all other locks of the client, except the lock of a decide.Bucket. So a goroutine that
 // holds one of them may look for desks and pin them.
 type cache struct {
-	Settings decide.Settings
-	notes    func() any // see Options.Notes
-	Size     int        // how many desks are remembered
-	mu       sync.Mutex
-	by       map[decide.Name]*Desk
-	recent   list.List // of *Desk, as owing, the least recently used first
-	owing    list.List
+	Options
+	mu     sync.Mutex
+	by     map[decide.Name]*Desk
+	recent list.List // of *Desk, as owing, the least recently used first
+	owing  list.List
 }
 
 // position is where a desk stands among the desks, whose mu guards it.
@@ -38,9 +36,7 @@ type position struct {
 	at   *list.Element // of in
 }
 
-func newCache(size int, settings decide.Settings, notes func() any) *cache {
-	return &cache{Settings: settings, Size: size, notes: notes, by: make(map[decide.Name]*Desk)}
-}
+func newCache(o Options) *cache { return &cache{Options: o, by: make(map[decide.Name]*Desk)} }
 
 // Of returns the desk of a bucket.
 func (ds *cache) Of(n decide.Name) *Desk {
@@ -115,8 +111,8 @@ func (ds *cache) at(n decide.Name) *Desk {
 	k := ds.by[n]
 	if k == nil {
 		k = &Desk{Bucket: decide.NewBucket(&ds.Settings), Name: n}
-		if ds.notes != nil {
-			k.Notes = ds.notes()
+		if ds.Notes != nil {
+			k.Notes = ds.Notes()
 		}
 		ds.by[n] = k
 	}

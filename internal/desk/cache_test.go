@@ -13,7 +13,7 @@ var someBucket = decide.Name{Entity: "acme", Resource: "gpt-4"}
 // Requests that meet at a bucket which is not remembered get the same desk.
 func TestRequestsMeetAtOneDesk(t *testing.T) {
 	for range 3000 {
-		ds := newCache(10, decide.Settings{}, nil)
+		ds := newCache(Options{Size: 10})
 		var got [4]*Desk
 		begin := make(chan struct{})
 		var all sync.WaitGroup
@@ -34,7 +34,7 @@ func TestRequestsMeetAtOneDesk(t *testing.T) {
 // A desk that is pinned is not evicted, and counts, as long as half of the room is left to others. After its
 // last pin it is the one that was used last.
 func TestPinnedDesksStay(t *testing.T) {
-	ds := newCache(3, decide.Settings{}, nil)
+	ds := newCache(Options{Size: 3})
 	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: "gpt-4"} }
 	for i := range 3 {
 		ds.Pin(name(100 + i))
@@ -79,7 +79,7 @@ func TestPinnedDesksStay(t *testing.T) {
 // However many buckets a limiter has met, the number of its desks is bounded.
 func TestDesksAreBounded(t *testing.T) {
 	const room, names = 100, 100_000
-	ds := newCache(room, decide.Settings{}, nil)
+	ds := newCache(Options{Size: room})
 	for i := range names {
 		n := decide.Name{Entity: fmt.Sprint(i), Resource: "gpt-4"}
 		if ds.Of(n); i%2 == 0 {

@@ -21,7 +21,7 @@ import (
 func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
 	defer d.goOn(ctx, k, e)
 	for _, w := range e.Yielded {
-		d.observe(ctx, Event{Kind: Yielded, Name: w.Name, Limits: table.LimitsOf(w.Costs)})
+		d.Observe(ctx, Event{Kind: Yielded, Name: w.Name, Limits: table.LimitsOf(w.Costs)})
 	}
 	for _, s := range e.Settled {
 		d.rode(ctx, k.Name, s)
@@ -131,7 +131,7 @@ func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out
 		return decide.Outcome{Image: image, Err: err}, true
 	}
 	if c.Choice.Do == decide.Look {
-		d.observe(ctx, Event{Kind: Looked, Name: k.Name})
+		d.Observe(ctx, Event{Kind: Looked, Name: k.Name})
 	}
 	it, err := d.Store.Write(ctx, c.Write)
 	if err != nil {
@@ -163,7 +163,7 @@ func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *ca
 			return decide.Outcome{Err: err}, true
 		}
 		if c.Charges {
-			d.observe(ctx, Event{Kind: Refused, Name: k.Name})
+			d.Observe(ctx, Event{Kind: Refused, Name: k.Name})
 		}
 		return decide.Outcome{Image: &b}, true
 	}
@@ -234,7 +234,7 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 				d.Heard(ctx, w.Name, w.Name, a.Err)
 			}
 			if sent := tries.Calls; a.Result != decide.Granted && sent > 0 {
-				d.observe(within, Event{Kind: Ahead, Name: w.Name, Op: "take ahead", Err: a.Err, Writes: sent})
+				d.Observe(within, Event{Kind: Ahead, Name: w.Name, Op: "take ahead", Err: a.Err, Writes: sent})
 			}
 			return nil
 		})
@@ -248,6 +248,6 @@ func (d *Desks) observeAhead(ctx context.Context, c *decide.Call) {
 		e.Writes = c.Sent
 	}
 	if e.Writes > 0 || e.Taken != nil || e.Ended != nil {
-		d.observe(ctx, e)
+		d.Observe(ctx, e)
 	}
 }

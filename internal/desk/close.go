@@ -43,7 +43,7 @@ func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 
 // release gives back the held tokens and slots of a bucket.
 func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
-	slots := d.Slots.Close(k.Name, d.clock())
+	slots := d.Slots.Close(k.Name, d.Now())
 	all := k.Release(d.Moment())
 	give := func(shard int, r table.Released) {
 		bounded := d.Bounded(ctx)
@@ -55,7 +55,7 @@ func (d *Desks) release(ctx context.Context, k *Desk) (failed []error) {
 		if e.Err = Guarded(func() error { return s.run(bounded, waitqueue.Taking{}) }); e.Err != nil {
 			failed, e.Ended = append(failed, e.Err), nil
 		}
-		d.observe(ctx, e)
+		d.Observe(ctx, e)
 	}
 	for _, dues := range k.DueAll() {
 		bounded := d.Bounded(ctx)

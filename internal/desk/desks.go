@@ -33,25 +33,18 @@ type Options struct {
 // Desks are all buckets of a process. They are safe for concurrent use by any number of goroutines.
 type Desks struct {
 	*cache
-	Store        *Timed
-	Timeout      time.Duration
-	SettleWithin time.Duration
-	Breaker      Breaker // of all buckets
-	Waiting      waitqueue.Queue
-	Slots        inflight.Keeper
-	namespace    string
-	clock        func() int64
-	observe      func(context.Context, Event)
-	calls        background // of users
-	background   background // work that no caller waits for
-	closing      chan struct{}
+	Store      *Timed
+	Breaker    Breaker // of all buckets
+	Waiting    waitqueue.Queue
+	Slots      inflight.Keeper
+	calls      background // of users
+	background background // work that no caller waits for
+	closing    chan struct{}
 }
 
 // New returns the desks of buckets in a store.
 func New(s store.Store, o Options) *Desks {
-	d := &Desks{cache: newCache(o.Size, o.Settings, o.Notes), Store: &Timed{Store: s, observe: o.Observe},
-		Timeout: o.Timeout, SettleWithin: o.SettleWithin, namespace: o.Namespace, clock: o.Now, observe: o.Observe,
-		closing: make(chan struct{})}
+	d := &Desks{cache: newCache(o), Store: &Timed{Store: s, observe: o.Observe}, closing: make(chan struct{})}
 	d.Waiting.Rooms = facets[waitqueue.Room]{d.cache, func(k *Desk) *waitqueue.Room { return &k.room }}
 	d.Slots.Wake = func(n decide.Name) { d.background.try(func() { d.keepUp(n) }) }
 	d.Slots.Random = store.Random
@@ -67,7 +60,7 @@ func (d *Desks) later(after time.Duration, f func()) {
 // Moment is what a decision depends on besides the bucket and the request.
 func (d *Desks) Moment() decide.Now {
 	pace, at := d.Store.lately(), time.Now()
-	return decide.Now{Ms: d.clock(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: store.Random(),
+	return decide.Now{Ms: d.Now(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: store.Random(),
 		At: at, Late: pace.late}
 }
 
@@ -111,7 +104,7 @@ func (d *Desks) closed() bool {
 
 // Key returns the key of a shard.
 func (d *Desks) Key(n decide.Name, shard int) item.Key {
-	return layout.BucketKey(d.namespace, n.Entity, n.Resource, shard)
+	return layout.BucketKey(d.Namespace, n.Entity, n.Resource, shard)
 }
 
 // Bounded returns ctx with the limiter's own bound.

@@ -90,7 +90,7 @@ func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
 		same := d.complete(ctx, k, images, read, try < 3)
 		held := make([]bool, len(images))
 		switch err = errors.Join(InParallel(len(images), func(i int) (err error) {
-			held[i], err = d.drainShard(ctx, k, images[i], until)
+			held[i], err = d.drainShard(ctx, images[i], until)
 			return err
 		})...); {
 		case err != nil, same && !slices.Contains(held, false):
@@ -127,9 +127,9 @@ func drains(b table.Shard) bool {
 
 // drainShard drains one shard, and reports whether it is as in the image, or was until it was drained. Without an
 // answer it is sent again, which does no harm. What others gave back since the image may need one write more.
-func (d *Desks) drainShard(ctx context.Context, k *Desk, b table.Shard, until int64) (held bool, err error) {
+func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (held bool, err error) {
 	for try := 1; ; try++ {
-		u, ok := table.Drain(b, until, d.clock())
+		u, ok := table.Drain(b, until, d.Now())
 		if !ok {
 			return true, nil
 		}
@@ -140,7 +140,7 @@ func (d *Desks) drainShard(ctx context.Context, k *Desk, b table.Shard, until in
 			if b, err = table.DecodeShard(it); err != nil {
 				return false, err
 			}
-			if d.see(b, d.clock(), decide.Unsent); try >= SettleAttempts { // others give back all the time
+			if d.see(b, d.Now(), decide.Unsent); try >= SettleAttempts { // others give back all the time
 				return false, nil
 			}
 		case refused:

@@ -38,18 +38,18 @@ func (d *Desks) Mend(ctx context.Context, k *Desk) {
 func (d *Desks) reshape(ctx context.Context, k *Desk, plan *shard.Plan, before int) {
 	defer d.StopGrowing(k)
 	given := plan.Images()
-	steps, err := shard.Run(ctx, each{d.Store, d}, plan, d.clock)
+	steps, err := shard.Run(ctx, each{d.Store, d}, plan, d.Now)
 	if err != nil {
-		d.observe(ctx, Event{Kind: Upkeep, Name: k.Name, Op: "split", Err: err})
+		d.Observe(ctx, Event{Kind: Upkeep, Name: k.Name, Op: "split", Err: err})
 	}
-	now := d.clock()
+	now := d.Now()
 	k.Missing(now, plan.Absent()...)
 	for _, image := range slices.Backward(plan.Images()) { // shard 0 last: its count is the true one
 		if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
 			d.see(image, now, decide.Unsent)
 		} // else it is no news, and must not look fresh: without another look a request waits for ever
 		if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
-			d.observe(ctx, Event{Kind: Reshaped, Name: k.Name, Before: before, After: image.State.Shards})
+			d.Observe(ctx, Event{Kind: Reshaped, Name: k.Name, Before: before, After: image.State.Shards})
 		}
 	}
 }

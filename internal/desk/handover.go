@@ -119,7 +119,7 @@ func (d *Desks) settleAlone(ctx context.Context, k *Desk, dues decide.Dues) (fai
 		events = append(events, e)
 	}
 	for _, e := range events { // an observer may panic
-		d.observe(ctx, e)
+		d.Observe(ctx, e)
 	}
 	return failed
 }
@@ -154,7 +154,7 @@ func (d *Desks) rode(ctx context.Context, n decide.Name, s decide.Settlement) {
 		}
 	}
 	if e.Costs != nil {
-		d.observe(ctx, e)
+		d.Observe(ctx, e)
 	}
 }
 

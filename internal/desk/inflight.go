@@ -30,7 +30,7 @@ func (d *Desks) reuse(wants []decide.Want) (s *inflight.Lease) {
 				continue
 			}
 			var milli int64
-			s, milli = d.Slots.Reuse(s, wants[0].Name, w.Name, c, d.clock())
+			s, milli = d.Slots.Reuse(s, wants[0].Name, w.Name, c, d.Now())
 			if milli == 0 {
 				continue
 			}
@@ -49,7 +49,7 @@ func (d *Desks) unused(s *inflight.Lease, wake bool) {
 	if s == nil {
 		return
 	}
-	back, idle := d.Slots.Release(s, d.clock())
+	back, idle := d.Slots.Release(s, d.Now())
 	d.GiveSlots(back)
 	if wake {
 		d.wake(idle)
@@ -63,7 +63,7 @@ func (d *Desks) GiveSlots(all map[item.Key][]table.Cost) {
 		d.background.Go(func() {
 			n := decide.Name{Entity: entity, Resource: resource}
 			err := d.backOf(n, costs)
-			d.observe(context.Background(), Event{Kind: Ahead, Name: n, Op: "give back", Writes: 1, Err: err})
+			d.Observe(context.Background(), Event{Kind: Ahead, Name: n, Op: "give back", Writes: 1, Err: err})
 		})
 	}
 }
@@ -75,7 +75,7 @@ func (d *Desks) Reusable(n decide.Name, wants []decide.Want) int64 {
 	if i < 0 || wants[i].Ahead == 0 {
 		return 0
 	}
-	return d.Of(n).Reusable(wants[i], d.clock())
+	return d.Of(n).Reusable(wants[i], d.Now())
 }
 
 // Release ends what a lease holds, and returns by item what gives it back. Another call
@@ -85,7 +85,7 @@ func (d *Desks) Release(s *inflight.Lease) map[item.Key][]table.Cost {
 		return nil
 	}
 	defer d.ObserveLost()
-	back, idle := d.Slots.Release(s, d.clock())
+	back, idle := d.Slots.Release(s, d.Now())
 	d.wake(idle)
 	return back
 }
@@ -100,13 +100,13 @@ func (d *Desks) wake(idle []decide.Name) {
 // ObserveLost reports the slots that were lost.
 func (d *Desks) ObserveLost() {
 	for _, n := range d.Slots.News() {
-		d.observe(context.Background(), Event{Kind: Lost, Name: n})
+		d.Observe(context.Background(), Event{Kind: Lost, Name: n})
 	}
 }
 
 // keepUp renews the slots of a bucket that are due, and reports those that are lost.
 func (d *Desks) keepUp(n decide.Name) {
-	r, idle := d.Slots.Next(n, d.clock())
+	r, idle := d.Slots.Next(n, d.Now())
 	d.ObserveLost() // the renewal may take long
 	if idle != nil {
 		d.GiveSlots(map[item.Key][]table.Cost{idle.Key(): idle.Costs})
@@ -116,10 +116,10 @@ func (d *Desks) keepUp(n decide.Name) {
 	}
 	err := Guarded(func() error { return d.move(r) })
 	came, b := moved(err)
-	_ = d.backOf(n, d.Slots.Moved(r, came, b, d.clock()))
+	_ = d.backOf(n, d.Slots.Moved(r, came, b, d.Now()))
 	d.ObserveLost()
 	if err != nil {
-		d.observe(context.Background(), Event{Kind: Upkeep, Name: n, Op: "renew", Err: err})
+		d.Observe(context.Background(), Event{Kind: Upkeep, Name: n, Op: "renew", Err: err})
 	}
 }
 
@@ -135,7 +135,7 @@ func (d *Desks) move(r *inflight.Renewal) (lost error) {
 		bounded := d.Bounded(context.Background())
 		err := d.transactAs(bounded, token, []item.Write{write}, &decide.Attempt{})
 		bounded.End()
-		now := d.clock()
+		now := d.Now()
 		came, b := moved(err)
 		if b != nil {
 			d.see(*b, now, decide.Unsent)

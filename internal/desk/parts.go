@@ -252,14 +252,14 @@ func (d *Desks) create(ctx context.Context, parts []*Attempt) ([]decide.Grant, e
 	grants, refused, err := d.transact(ctx, writes, parts[0], func() []decide.Grant {
 		made := make([]decide.Grant, len(parts))
 		for i, k := range desks {
-			made[i] = k.Created(plans[i], parts[i].Want, d.clock())
+			made[i] = k.Created(plans[i], parts[i].Want, d.Now())
 		}
 		return made
 	})
 	if refused != nil {
 		for i, r := range refused.Reasons {
 			if b, err := table.DecodeShard(r.Old); err == nil {
-				desks[i].See(b, d.clock(), decide.Unsent)
+				desks[i].See(b, d.Now(), decide.Unsent)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func (d *Desks) meet(ctx context.Context, k *Desk, shard int) (*table.Shard, err
 		return nil, err
 	}
 	if zero, err := imageOf(items[len(keys)-1]); shard > 0 && zero != nil && err == nil {
-		k.See(*zero, d.clock(), decide.Unsent)
+		k.See(*zero, d.Now(), decide.Unsent)
 	}
 	return imageOf(items[0])
 }
@@ -38,7 +38,7 @@ func (d *Desks) Unmet(n decide.Name) bool {
 // is not there.
 func (d *Desks) Met(n decide.Name, it item.Item) {
 	if image, err := imageOf(it); err == nil { // else a charge will find out
-		d.Of(n).Met(image, d.clock())
+		d.Of(n).Met(image, d.Now())
 	}
 }
 
@@ -81,7 +81,7 @@ func (d *Desks) siblings(ctx context.Context, all ...*Desk) error {
 		var more []*Desk
 		var next []int
 		for i, k := range all {
-			count, err := k.Survives(shards[i], items[i], d.clock())
+			count, err := k.Survives(shards[i], items[i], d.Now())
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (d *Desks) siblings(ctx context.Context, all ...*Desk) error {
 
 // readShards reads the images of all shards that are known of, the first so many, and remembers them.
 func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, count int, err error) {
-	keys := make([]item.Key, k.ReadAll(d.clock()))
+	keys := make([]item.Key, k.ReadAll(d.Now()))
 	for i := range keys {
 		keys[i] = d.Key(k.Name, i)
 	}
@@ -108,7 +108,7 @@ func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, 
 		}
 		items = append(items, some...)
 	}
-	images, err = k.SeeAll(items, d.clock())
+	images, err = k.SeeAll(items, d.Now())
 	return images, len(keys), err
 }
 

@@ -31,10 +31,10 @@ func (d *Desks) unheld(n decide.Name, shard int, image table.Shard, costs []tabl
 	if !own {
 		image.Born = 0 // of another shard that paid, which may be older
 	}
-	costs = slices.DeleteFunc(Pinned(costs, image, d.clock()), func(c table.Cost) bool { return c.Milli == 0 })
+	costs = slices.DeleteFunc(Pinned(costs, image, d.Now()), func(c table.Cost) bool { return c.Milli == 0 })
 	k := d.Peek(n)
 	if len(costs) == 0 || k == nil || !own || image.Entity == "" || slices.ContainsFunc(costs, isSlots) ||
-		decide.PaidBack(image, table.NamesOf(costs)) > d.clock() || !k.GiveBack(shard, table.Negative(costs), d.Moment) {
+		decide.PaidBack(image, table.NamesOf(costs)) > d.Now() || !k.GiveBack(shard, table.Negative(costs), d.Moment) {
 		return costs
 	}
 	return nil
@@ -54,7 +54,7 @@ func (d *Desks) settling(n decide.Name, shard int, image table.Shard, costs []ta
 func (s *settling) run(ctx context.Context, taken waitqueue.Taking) error {
 	d, all := s.d, waitqueue.Return{Taken: taken, Costs: s.costs}
 	for try := 1; ; try++ {
-		now := d.clock()
+		now := d.Now()
 		write, charges := s.write(try, now)
 		item, err := d.Store.Write(ctx, write)
 		if err == nil {
@@ -170,7 +170,7 @@ func (d *Desks) written(ctx context.Context, n decide.Name, item item.Item, g wa
 	if err != nil {
 		return // the next acquire will say why the item cannot be read
 	}
-	now := d.clock()
+	now := d.Now()
 	d.see(b, now, decide.Unsent)
 	g.Given = waitqueue.MomentOf(b)
 	d.Waiting.Wake(n, g)
@@ -183,7 +183,7 @@ func (d *Desks) written(ctx context.Context, n decide.Name, item item.Item, g wa
 		return err
 	})
 	if store.KindOf(err) != 0 {
-		d.observe(ctx, Event{Kind: Upkeep, Name: n, Op: "prolong", Err: err})
+		d.Observe(ctx, Event{Kind: Upkeep, Name: n, Op: "prolong", Err: err})
 	}
 }
 
@@ -216,7 +216,7 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 		return d.settleNow(bounded, g.Name, g.Parts[i].Shard, *g.Image, taken, back[i])
 	}), func(err error) bool { return err == nil })
 	e.Elapsed = time.Since(begin)
-	d.observe(ctx, e)
+	d.Observe(ctx, e)
 	return e.Errs
 }
 

@@ -24,7 +24,7 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 	images, _, err := d.readShards(ctx, k)
 	tries.Waited(false)
 	for again := true; err == nil && again; {
-		now, slack, last := d.clock(), int64(1), tries.Last(d.Moment()) // slack is what others may take meanwhile
+		now, slack, last := d.Now(), int64(1), tries.Last(d.Moment()) // slack is what others may take meanwhile
 		if last {
 			slack = 0 // any
 		}
@@ -40,7 +40,7 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 			writes[i] = p.Write(w, now, slack)
 		}
 		grants, refused, err := d.transact(ctx, writes, tries, func() []decide.Grant {
-			g := k.Paid(pay, writes, w, now, d.clock())
+			g := k.Paid(pay, writes, w, now, d.Now())
 			g.Turn = d.Waiting.Turn()
 			return []decide.Grant{g}
 		})
@@ -71,7 +71,7 @@ func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 			continue
 		}
 		if r.Old == nil {
-			k.Missing(d.clock(), old.Shard)
+			k.Missing(d.Now(), old.Shard)
 			again = false
 			continue
 		}
@@ -79,7 +79,7 @@ func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 		if err != nil {
 			return false, err
 		}
-		k.See(b, d.clock(), decide.Unsent)
+		k.See(b, d.Now(), decide.Unsent)
 		j := slices.IndexFunc(images, func(o table.Shard) bool { return o.State.Shard == old.Shard })
 		images[j] = b
 		again = again && b.State.Count() == old.Count()

@@ -45,5 +45,5 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 			d.mindIn(pause, k, shard, min(2*pause, max(pause, longestPause)))
 		}
 	}
-	d.observe(context.Background(), e)
+	d.Observe(context.Background(), e)
 }

@@ -28,11 +28,8 @@ import (
 // What the records of one entity and resource come to is kept at the desk of the bucket until the
 // first of them has to be read again: a busy process asks for nothing else.
 type Configs struct {
-	store     store.Store
-	desks     *desk.Desks // remember warm buckets
-	namespace string
-	ttl       int64 // ms; zero or less: every resolution reads
-	timeout   time.Duration
+	desks     *desk.Desks   // remember warm buckets
+	ttl       int64         // ms; zero or less: every resolution reads
 	Patience  time.Duration // how long a caller with old records waits for a read at least
 	flight    singleflight.Group
 	mu        sync.Mutex
@@ -41,14 +38,13 @@ type Configs struct {
 	hungAt    int64        // when a read last took the time it was given, epoch ms
 }
 
-// New returns a cache for one namespace. The desks have what [Notes] makes.
-func New(s store.Store, namespace string, ttlMillis int64, timeout time.Duration, ds *desk.Desks) *Configs {
+// New returns a cache for the namespace of some desks, which have what [Notes] makes. Records serve for ttl ms.
+func New(ds *desk.Desks, ttl int64) *Configs {
 	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.Size, nil)
 	if err != nil {
 		panic("bug: " + err.Error()) // the size is validated
 	}
-	return &Configs{store: s, desks: ds, namespace: namespace, ttl: ttlMillis, timeout: timeout, Patience: desk.ProbeWait,
-		cache: cache}
+	return &Configs{desks: ds, ttl: ttl, Patience: desk.ProbeWait, cache: cache}
 }
 
 // NoLimitsFor is how long, in ms, it is believed that no level has limits, or that a
@@ -128,7 +124,7 @@ func (c *Configs) refresh(ctx context.Context, stale bool, keys [records]cacheKe
 	if !stale {
 		return c.fetch(ctx, keys, missing, now)
 	}
-	half := c.timeout / 2
+	half := c.desks.Timeout / 2
 	if c.ttl > 0 {
 		half = min(half, max(c.Patience, c.desks.Late()))
 	}
@@ -209,7 +205,7 @@ func (c *Configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 		unmet = append(unmet, n)
 	}
 	flight := c.flight.DoChan(fmt.Sprintf("%#v%#v", want, unmet), func() (any, error) {
-		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desks.Timeout)
 		defer cancel()
 		var got fetched
 		err := desk.Guarded(func() (err error) { // in a goroutine of its own a panic would end the process
@@ -234,12 +230,12 @@ func (c *Configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 func (c *Configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name, now int64) (fetched, error) {
 	stored := make([]item.Key, 0, len(keys)+1)
 	for _, k := range keys {
-		stored = append(stored, k.item(c.namespace))
+		stored = append(stored, k.item(c.desks.Namespace))
 	}
 	for _, n := range unmet {
 		stored = append(stored, c.desks.Key(n, 0))
 	}
-	items, err := c.store.Read(ctx, false, stored...)
+	items, err := c.desks.Store.Read(ctx, false, stored...)
 	if err != nil {
 		return fetched{}, err
 	}

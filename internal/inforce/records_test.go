@@ -14,7 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
@@ -134,7 +133,7 @@ func TestWhichRecordsAreReadAgain(t *testing.T) {
 	for run := range 10_000 {
 		ttl := []int64{5000, 2000, -1}[r.IntN(3)]
 		recs, given := anyRecords(r, now, 10_000), r.IntN(2) == 0
-		c := New(store.Store(nil), "ns", ttl, time.Second, newDesks())
+		c := New(newDesks(), ttl)
 		limited, until := given, int64(bucket.Never)
 		for i, k := range keys {
 			if recs[i].at != 0 {
@@ -199,7 +198,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 		recs[recSystem].config.Limits = []bucket.Limit{perMinute("tpm", 1000)}
 		recs[recSystem].config.OnUnavailable = "allow"
 		c.change(&recs)
-		cfgs := New(store.Store(nil), "ns", 1, time.Second, newDesks())
+		cfgs := New(newDesks(), 1)
 		for i, k := range keys {
 			if recs[i].at != 0 {
 				cfgs.cache.Add(k, recs[i])
@@ -223,7 +222,7 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 // Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
 func TestHowLongOldConfigurationServes(t *testing.T) {
 	const hung = 1_000_000
-	c := New(store.Store(nil), "ns", 1, time.Second, newDesks())
+	c := New(newDesks(), 1)
 	if c.quiet(5) {
 		t.Error("nothing has hung")
 	}
@@ -250,7 +249,7 @@ func TestDroppedConfigurationIsNotKept(t *testing.T) {
 		"over":      {kept{from: 5, until: 5, forgotten: 1}, false},
 		"never was": {kept{from: 5, until: 4, forgotten: 1}, false},
 	} {
-		cfgs := New(store.Store(nil), "ns", 1, time.Second, newDesks())
+		cfgs := New(newDesks(), 1)
 		cfgs.Forget()
 		k := cfgs.desks.Of(n)
 		c.kept.cfg.Limits = []bucket.Limit{perMinute("rpm", 10)}
