@@ -32,11 +32,19 @@ func JSON(it item.Item) []byte {
 }
 
 func quoted(s string) string {
+	if !strings.ContainsFunc(s, special) {
+		return `"` + s + `"`
+	}
 	out, err := json.Marshal(s)
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
 	return string(out)
+}
+
+// special reports whether JSON may write a character otherwise. Few have one, and worlds of tests write millions.
+func special(r rune) bool {
+	return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
 }
 
 func writeJSON(b *strings.Builder, v item.Value) {
