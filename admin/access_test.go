@@ -300,9 +300,8 @@ func TestAccessIsDeclared(t *testing.T) {
 			w.switches(at, AccessBypassed)           // and an operator's again
 			w.apply(m)
 			check.Equal(t, w.says(at), "bypassed inherited", "an operator has bypassed %s, and it says", at)
-			if p := w.plan(m); p.Changes() != 0 {
-				t.Errorf("%d changes are left", p.Changes())
-			}
+			p := w.plan(m)
+			check.Equal(t, p.Changes(), 0, "changes are left")
 			w.hasNoOrphans()
 		}
 	}

@@ -52,9 +52,8 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 	}
 	apply := func() {
 		err := w.ns.Apply(t.Context(), p)
-		if w.must(err); len(p.Steps) != n+4 {
-			t.Errorf("plan of %d steps", len(p.Steps))
-		}
+		w.must(err)
+		check.Equal(t, len(p.Steps), n+4, "plan of steps")
 	}
 	// Each wave is a transaction, with the configuration read before, and a read of the buckets after.
 	if calls := w.calls(apply); calls > n/48*3+50 {
@@ -70,9 +69,8 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		t.Errorf("events %+v", e)
 	}
 	counts, err := w.ns.resourcesWithEntityLimits(t.Context())
-	if w.must(err); counts["gpt-4"] != n+1 {
-		t.Errorf("counted %v", counts)
-	}
+	w.must(err)
+	check.Equal(t, counts["gpt-4"], n+1, "counted %v", counts)
 	if p = w.plan(many(n)); p.Changes() != 0 {
 		t.Errorf("%d changes left", p.Changes())
 	}
@@ -145,9 +143,8 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 			if calls := w.calls(func() { w.apply(many(n)) }); calls > n/48*3+12 {
 				t.Errorf("%d calls to go on", calls)
 			}
-			if e := w.events(Scope{Entity: "tenant-00000"}); len(e) != 1 {
-				t.Errorf("%d events: done again", len(e))
-			}
+			e := w.events(Scope{Entity: "tenant-00000"})
+			check.Equal(t, len(e), 1, "events: done again")
 		})
 	}
 }

@@ -129,9 +129,8 @@ func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
 	})
 	err := w.ns.Apply(t.Context(), a)
 	w.db.SetHook(nil)
-	if w.wants(err, ErrBusy); w.state().Hash != second.hash() {
-		t.Error("the hash is not that of the second manifest")
-	}
+	w.wants(err, ErrBusy)
+	check.Equal(t, w.state().Hash, second.hash(), "the hash is not that of the second manifest")
 	w.apply(declare(declaring(rpm10)))
 	check.Equal(t, w.plan(declare(declaring(rpm10))).Changes(), 0,
 		"planned and applied again, and not all is stored")

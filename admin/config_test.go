@@ -134,9 +134,8 @@ func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 		t.Fatalf("stored %+v, %v", got, err)
 	}
 	w.set(Scope{Resource: "gpt-4"}, rpm10)
-	if e := w.events(Scope{Resource: "gpt-4"})[0]; e.Expires.Sub(e.At) != 30*day {
-		t.Errorf("kept from %v to %v", e.At, e.Expires)
-	}
+	e := w.events(Scope{Resource: "gpt-4"})[0]
+	check.Equal(t, e.Expires.Sub(e.At), 30*day, "kept from %v to %v", e.At, e.Expires)
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{}))
 	want.Limits = nil
 	if got, err := w.ns.Config(t.Context(), Scope{}); err != nil || !reflect.DeepEqual(got, want) {
@@ -296,7 +295,6 @@ func TestALargeScopeIsChangedMeanwhile(t *testing.T) {
 	err := w.ns.ChangeLimits(t.Context(), Config{Scope: at, Limits: many}, rpm10)
 	w.wants(err, ErrBusy)
 	c, err := w.ns.Config(t.Context(), at)
-	if w.must(err); !slices.Equal(c.Limits, fewer) {
-		t.Errorf("stored %v", c.Limits)
-	}
+	w.must(err)
+	check.Slices(t, c.Limits, fewer, "stored")
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -91,9 +92,8 @@ func TestParentsMustBeUsable(t *testing.T) {
 	if e, err := w.ns.Entity(t.Context(), "a"); err != nil || e.Parent != "" {
 		t.Errorf("a is %+v, %v", e, err)
 	}
-	if got := collect(t, w.ns.Children(t.Context(), "d")); len(got) != 0 {
-		t.Errorf("children of d: %v", got)
-	}
+	got := collect(t, w.ns.Children(t.Context(), "d"))
+	check.Equal(t, len(got), 0, "children of d: %v", got)
 }
 
 // A parent whose own parent is gone can be used. One below a circle cannot, and the error names the
@@ -168,9 +168,8 @@ func TestMoveEntity(t *testing.T) {
 			t.Errorf("to %q: told %+v, stored %+v, want %+v", c.parent, told, stored, want)
 		}
 		for _, parent := range []string{"org", "team"} {
-			if got := len(collect(t, w.ns.Children(t.Context(), parent))); (got == 1) != (parent == c.parent) {
-				t.Errorf("to %q: %d children of %q", c.parent, got, parent)
-			}
+			got := len(collect(t, w.ns.Children(t.Context(), parent)))
+			check.Equal(t, got == 1, parent == c.parent, "to %q: %d children of %q", c.parent, got, parent)
 		}
 	}
 	before := w.db.Snapshot()
@@ -248,9 +247,8 @@ func TestAMoveOfWhatAlwaysChanges(t *testing.T) {
 	})
 	_, err := w.ns.MoveEntity(t.Context(), "acme", "team")
 	w.db.SetHook(nil)
-	if w.wants(err, ErrBusy); tries != callAttempts {
-		t.Errorf("%d tries", tries)
-	}
+	w.wants(err, ErrBusy)
+	check.Equal(t, tries, callAttempts, "tries")
 	if e, err := w.ns.Entity(t.Context(), "acme"); err != nil || e.Parent != "org" {
 		t.Errorf("stored %+v, %v", e, err)
 	}
@@ -292,9 +290,8 @@ func TestBucketsOfWhatAlwaysChanges(t *testing.T) {
 			})
 			err := c.do(w)
 			w.db.SetHook(nil)
-			if w.wants(err, ErrBusy); changes != reachAttempts {
-				t.Errorf("%s: after %d attempts, want %d: %v", name, changes, reachAttempts, err)
-			}
+			w.wants(err, ErrBusy)
+			check.Equal(t, changes, reachAttempts, "%s: after attempts: %v", name, err)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -68,9 +67,8 @@ func TestAHierarchyIsDeclared(t *testing.T) {
 		}
 		check.Equal(t, strings.Join(plan, ", "), c.plan, "%s: plan", c.name)
 		before := w.described()
-		if w.must(w.ns.Apply(t.Context(), p)); !reflect.DeepEqual(w.described(), c.want) {
-			t.Errorf("%s: stored %v, want %v", c.name, w.described(), c.want)
-		}
+		w.must(w.ns.Apply(t.Context(), p))
+		check.Deep(t, w.described(), c.want, "%s: stored", c.name)
 		for id := range c.want {
 			want := "entity_updated"
 			if _, was := before[id]; !was {
@@ -80,9 +78,8 @@ func TestAHierarchyIsDeclared(t *testing.T) {
 				t.Errorf("%s: the event of %s is %s by %s", c.name, id, e.Action, e.Principal)
 			}
 		}
-		if again := w.plan(c.m); again.Changes() != 0 {
-			t.Errorf("%s: %d changes are left", c.name, again.Changes())
-		}
+		again := w.plan(c.m)
+		check.Equal(t, again.Changes(), 0, "%s: changes are left", c.name)
 	}
 	if e := w.events(Scope{Entity: "acme"}); e[0].Action != "entity_deleted" || len(e) != 3 {
 		t.Errorf("events %+v", e)

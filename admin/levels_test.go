@@ -385,9 +385,8 @@ func TestAnOperationIsOfItsBucket(t *testing.T) {
 			t.Errorf("%s: %v, %v", of, added, err)
 		}
 		got, err := w.ns.Peek(t.Context(), of.Entity, of.Resource)
-		if w.must(err); got[0].Levels[0].Remaining != 48 {
-			t.Errorf("%s: %+v", of, got[0].Levels)
-		}
+		w.must(err)
+		check.Equal(t, got[0].Levels[0].Remaining, 48, "%s: %+v", of, got[0].Levels)
 	}
 	if ns, err = w.ns.Once("n-2"); err != nil {
 		t.Fatal(err)
@@ -396,9 +395,8 @@ func TestAnOperationIsOfItsBucket(t *testing.T) {
 		t.Errorf("another id: %v, %v", added, err)
 	}
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	if w.must(err); got[0].Levels[0].Remaining != 56 {
-		t.Errorf("another id: %+v", got[0].Levels)
-	}
+	w.must(err)
+	check.Equal(t, got[0].Levels[0].Remaining, 56, "another id: %+v", got[0].Levels)
 }
 
 // What an id may be, at its bounds.

@@ -116,9 +116,7 @@ func TestManifest(t *testing.T) {
 		m.Scopes = []Config{scope("", "gpt-4", rpm10)}
 	})
 	p = w.plan(less)
-	if got, want := actions(p), "update */gpt-4, delete acme/gpt-4, delete acme/*, delete */*"; got != want {
-		t.Errorf("plan %s, want %s", got, want)
-	}
+	check.Equal(t, actions(p), "update */gpt-4, delete acme/gpt-4, delete acme/*, delete */*", "plan")
 	if s := p.Steps[0].String(); !strings.Contains(s, "20 per 1m0s") || !strings.Contains(s, "-> rpm: 10 per 1m0s") {
 		t.Errorf("step %s", s)
 	}

@@ -87,9 +87,8 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	_, err = w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 2) // two minutes
 	w.must(err)
 	r := item.Reader{It: w.db.Item(w.ns.config(Scope{"acme", "gpt-4"}).Key())}
-	if got, want := r.Str("l_rpm_more"), fmt.Sprintf("5:%d", w.table.now()+120_000); got != want {
-		t.Errorf("stored is %q, want %q: what has ended goes", got, want)
-	}
+	check.Equal(t, r.Str("l_rpm_more"), fmt.Sprintf("5:%d", w.table.now()+120_000),
+		"stored; what has ended goes")
 	w.hasNoOrphans()
 }
 
@@ -260,9 +259,8 @@ func TestARaiseStaysWhenLimitsChange(t *testing.T) {
 		{func() error { return w.ns.SetLimits(t.Context(), Scope{}, limiter.InFlight("rpm", 7, 30*time.Second)) }, 7},
 		{func() error { return w.ns.SetLimits(t.Context(), Scope{}, limiter.PerMinute("rpm", 30)) }, 35},
 	} {
-		if w.must(c.do()); capacity() != c.want {
-			t.Errorf("%d, want %d", capacity(), c.want)
-		}
+		w.must(c.do())
+		check.Equal(t, capacity(), c.want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -56,9 +57,8 @@ func TestChangesReachEveryShard(t *testing.T) {
 			w.holds("acme", "gpt-4", 8, rpm20)
 			w.set(at, rpm20, limiter.PerHour("new", 1000))
 			w.holds("acme", "gpt-4", 8, rpm20, limiter.PerHour("new", 1000))
-			if n := w.bucket("acme", "gpt-4", 7).State; n.Slots[n.Index("new")].Tokens != 125_000 {
-				t.Errorf("a new limit does not start full: %s", n)
-			}
+			n := w.bucket("acme", "gpt-4", 7).State
+			check.Equal(t, n.Slots[n.Index("new")].Tokens, 125_000, "a new limit does not start full: %s", n)
 			w.must(w.ns.DeleteLimits(t.Context(), at))
 			if at == (Scope{}) { // nothing is in force any more
 				w.holds("acme", "gpt-4", 8, rpm20, limiter.PerHour("new", 1000))
@@ -148,10 +148,8 @@ func TestChangesArriveUnderTraffic(t *testing.T) {
 			w.now.Add(1)
 			bare := w.db.Hook
 			w.db.SetHook(nil)
-			if _, err := l.Acquire(context.Background(),
-				limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, check.Err(l.Acquire(context.Background(),
+				limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})))
 			if writes == 1 {
 				w.split("acme", "gpt-4", 1)
 			}
@@ -255,9 +253,8 @@ func TestShardsOfABucketThatSplits(t *testing.T) {
 	w.split("acme", "gpt-4", 1)
 	w.must(w.db.Transact(t.Context(), rand.Text(), table.Split(w.bucket("acme", "gpt-4", 0), w.now.Load())))
 	shards, err := w.ns.shards(t.Context(), "acme", "gpt-4")
-	if w.must(err); len(shards) != 3 {
-		t.Errorf("%d shards, want 3", len(shards))
-	}
+	w.must(err)
+	check.Equal(t, len(shards), 3, "shards")
 	// One in the middle knows of eight, and the others of fewer.
 	w = newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 80))
@@ -266,9 +263,8 @@ func TestShardsOfABucketThatSplits(t *testing.T) {
 		w.spoil("acme", k, item.Item{"shard_count": item.N(count)})
 	}
 	shards, err = w.ns.shards(t.Context(), "acme", "gpt-4")
-	if w.must(err); len(shards) != 8 {
-		t.Errorf("%d shards, want 8", len(shards))
-	}
+	w.must(err)
+	check.Equal(t, len(shards), 8, "shards")
 }
 
 // No more than eight buckets are changed at once, and all are.

@@ -282,9 +282,8 @@ func TestResetOfWhatIsMendedMeanwhile(t *testing.T) {
 		if sl.Tokens != 10_000 || sl.Spent() != 7_000 {
 			t.Errorf("before %v: level %d, spent %d", begins, sl.Tokens, sl.Spent())
 		}
-		if e := w.events(Scope{Entity: "acme"}); len(e) != 2 {
-			t.Errorf("before %v: %d events", begins, len(e))
-		}
+		e := w.events(Scope{Entity: "acme"})
+		check.Equal(t, len(e), 2, "before %v: events", begins)
 	}
 }
 
@@ -310,11 +309,8 @@ func TestResetOfWhatIsSplitMeanwhile(t *testing.T) {
 				t.Errorf("fault %v: shard %d is left", fault, k)
 			}
 		}
-		if got := w.drained(w.limiter()); got != 10 {
-			t.Errorf("fault %v: %d granted afterwards, want 10", fault, got)
-		}
-		if e := w.events(Scope{Entity: "acme"}); len(e) != 1 {
-			t.Errorf("fault %v: %d events", fault, len(e))
-		}
+		check.Equal(t, w.drained(w.limiter()), 10, "fault %v: granted afterwards", fault)
+		e := w.events(Scope{Entity: "acme"})
+		check.Equal(t, len(e), 1, "fault %v: events", fault)
 	}
 }

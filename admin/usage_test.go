@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -61,9 +61,7 @@ func TestLiveUsage(t *testing.T) {
 			[]string{"hours 5 on 14 20:00", "hours 2 on 14 21:00"}},
 		{UsageQuery{Entity: "bucket", Window: Hourly, Live: true}, []string{"bucket 3 on 14 22:00"}},
 	} {
-		if got := list(c.q); !slices.Equal(got, c.want) {
-			t.Errorf("%+v:\ngot  %q\nwant %q", c.q, got, c.want)
-		}
+		check.Slices(t, list(c.q), c.want, "%+v", c.q)
 	}
 }
 
@@ -199,9 +197,8 @@ func TestLiveUsageIsShownOnce(t *testing.T) {
 		w.snapshot(entity, "gpt-4", "hourly", "2023-11-14T20:00:00Z", "2023-11-14T20:00:00Z", map[string]int64{"rpm": 2})
 	}
 	q := UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}
-	if got := collect(t, w.ns.Usage(t.Context(), q)); len(got) != 2 {
-		t.Errorf("%+v, want one of each", got)
-	}
+	got := collect(t, w.ns.Usage(t.Context(), q))
+	check.Equal(t, len(got), 2, "%+v, want one of each", got)
 }
 
 // A summary is from the beginning of the first window to the end of the last, in whatever order
@@ -235,8 +232,7 @@ func TestLiveUsageOfAnotherTime(t *testing.T) {
 		{now, now.Add(time.Hour), 1},
 	} {
 		q := UsageQuery{Entity: "acme", Window: Hourly, Live: true, From: c.from, To: c.to}
-		if got := collect(t, w.ns.Usage(t.Context(), q)); len(got) != c.want {
-			t.Errorf("from %v to %v: %+v, want %d", c.from, c.to, got, c.want)
-		}
+		got := collect(t, w.ns.Usage(t.Context(), q))
+		check.Equal(t, len(got), c.want, "from %v to %v: %+v", c.from, c.to, got)
 	}
 }

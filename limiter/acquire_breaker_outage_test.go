@@ -178,12 +178,10 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 			d := time.Since(begin).Round(time.Millisecond)
 			want := pauses[min(throttled, desk.ThrottleRetries)] * desk.ThrottlePause
 			check.Equal(t, d, want, "%d times throttled: took", throttled)
-			if n, want := w.db.Stats().Calls(), min(throttled, desk.ThrottleRetries)+1; n != want {
-				t.Errorf("%d times throttled: %d calls, want %d", throttled, n, want)
-			}
-			if n, want := int(told.Load()), min(throttled, desk.ThrottleRetries+1); n != want {
-				t.Errorf("%d times throttled: told %d times, want %d", throttled, n, want)
-			}
+			check.Equal(t, w.db.Stats().Calls(), min(throttled, desk.ThrottleRetries)+1,
+				"%d times throttled: calls", throttled)
+			check.Equal(t, int(told.Load()), min(throttled, desk.ThrottleRetries+1),
+				"%d times throttled: told times", throttled)
 		})
 	}
 }

@@ -69,9 +69,8 @@ func TestACascadePolicyNeedsAParent(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, rpm10)
 	w.says(l, "", gpt, "cascade", item.Bool(true))
-	if lease := must(t, l, stored(Costs{"rpm": 1})); len(lease.Status()) != 1 {
-		t.Errorf("status %v", lease.Status())
-	}
+	lease := must(t, l, stored(Costs{"rpm": 1}))
+	check.Equal(t, len(lease.Status()), 1, "status %v", lease.Status())
 }
 
 // What is switched off is so for requests that bring their own limits, where the limits

@@ -210,9 +210,8 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	left := s.holds - gone
 	w.wantHeld(l, rpm10, left)
 	check.MustEqual(t, w.used(l, "rpm")-used, gone, "counted used")
-	if n := drain(t, l, asks(Costs{"rpm": 1}, rpm10)); int64(n) != left {
-		t.Fatalf("%d granted after recovery, want %d", n, left)
-	}
+	n := drain(t, l, asks(Costs{"rpm": 1}, rpm10))
+	check.MustEqual(t, int64(n), left, "%d granted after recovery", n)
 }
 
 // TestDeadlinesAreBounds: the shorter of the caller's deadline and

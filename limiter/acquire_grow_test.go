@@ -58,9 +58,8 @@ func TestFirstWritesDoNotHeat(t *testing.T) {
 	must(t, w.blinds(l, acmeGPT), asks(Costs{"rpm": 1}, rpm80))
 	b := w.shards(l, acme, gpt)
 	check.MustEqual(t, len(b), 1, "shards, want 1: the meter is full again")
-	if i := b[0].State.Index("wcu"); b[0].State.Slots[i].Tokens != -1000 {
-		t.Fatalf("not a first write, the meter is %d", b[0].State.Slots[i].Tokens)
-	}
+	i := b[0].State.Index("wcu")
+	check.MustEqual(t, b[0].State.Slots[i].Tokens, -1000, "not a first write, the meter")
 }
 
 // TestSplitConserves: the transaction that splits meets every fault; the request

@@ -97,9 +97,8 @@ func TestFirstTouchOfALaggingTable(t *testing.T) {
 			t.Errorf("%+v, want one refused and one that holds", s)
 		}
 		other := w.process(Options{}) // it sees the bucket as it was created
-		if n := drain(t, other, asks(Costs{"rpm": 1}, rpm10)); int64(n) != 10-spent-1 {
-			t.Errorf("%d granted after %d and 1, of 10", n, spent)
-		}
+		n := drain(t, other, asks(Costs{"rpm": 1}, rpm10))
+		check.Equal(t, int64(n), 10-spent-1, "%d granted after %d and 1, of 10", n, spent)
 	}
 }
 
@@ -282,8 +281,7 @@ func TestBucketsInUseAreNotForgotten(t *testing.T) {
 		}
 		check.Must(t, lease.Commit(t.Context()))
 		l.desks.Wait()
-		if flood(); remembered(l, entities...) != 2 {
-			t.Errorf("%d desks are kept, want the one of a share, and one", remembered(l, entities...))
-		}
+		flood()
+		check.Equal(t, remembered(l, entities...), 2, "desks are kept, want the one of a share, and one")
 	})
 }

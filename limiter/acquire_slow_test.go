@@ -236,9 +236,8 @@ func TestABoundThatWasEndedSaysSo(t *testing.T) {
 	l := newWorld(t).process(Options{})
 	b := l.desks.Bounded(t.Context())
 	b.Done()
-	if b.End(); !errors.Is(b.Err(), context.Canceled) {
-		t.Errorf("it was waited for, ended, and says %v", b.Err())
-	}
+	b.End()
+	check.Is(t, b.Err(), context.Canceled, "it was waited for, ended, and says")
 }
 
 // A bound tells when it ends: with its caller's time or its own.

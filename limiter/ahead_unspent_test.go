@@ -412,8 +412,7 @@ func TestUnspentQuotaFollowsAShardThatHasMerged(t *testing.T) {
 		w.merge(l, 1)
 		w.pass(2 * time.Second)
 		synctest.Wait()
-		if sl := w.quotaOf(l); sl.Tokens/1000 != quota-int64(granted) {
-			t.Errorf("%d are left, %d were granted of %d", sl.Tokens/1000, granted, quota)
-		}
+		sl := w.quotaOf(l)
+		check.Equal(t, sl.Tokens/1000, quota-int64(granted), "left, %d were granted of %d", granted, quota)
 	})
 }

@@ -331,9 +331,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 		all.Wait()
 		writes := w.db.Stats().WriteUnits
 		w.db.SetHook(nil)
-		if used, want := w.used(l, "tpd"), int64(500+goroutines*each*300); used != want {
-			t.Errorf("%d are used, want %d", used, want)
-		}
+		check.Equal(t, w.used(l, "tpd"), int64(500+goroutines*each*300), "used")
 		t.Logf("%v writes for %d requests", writes, goroutines*each)
 		if writes > goroutines*each/5 {
 			t.Errorf("%v writes for %d requests, want a fifth at most", writes, goroutines*each)

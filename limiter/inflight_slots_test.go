@@ -480,9 +480,8 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 		o.db.Delete(layout.BucketKey(o.ns, acme, gpt, 0))
 		o.must(other, takesJob(1)) // a new one
 		check.Must(t, lease.Rollback(t.Context()))
-		if o.free("the other is at work", 1); used("rpm") != 0 {
-			t.Errorf("%d tokens are used, want that one is given back", used("rpm"))
-		}
+		o.free("the other is at work", 1)
+		check.Equal(t, used("rpm"), 0, "tokens are used, want that one is given back")
 	})
 }
 

@@ -63,9 +63,8 @@ func TestLeaseShowsWhatItHolds(t *testing.T) {
 		{Entity: acme, Resource: gpt, Limit: "tpm", Capacity: 1000, Refill: 1000, Period: time.Minute, Remaining: 1000,
 			At: w.time()},
 	}
-	if got := lease.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Fatalf("status %v, want %v", got, want)
-	}
+	got := lease.Status()
+	check.MustEqual(t, fmt.Sprint(got), fmt.Sprint(want), "status %v, want %v", got, want)
 	lease.Status()[0].Remaining = 99
 	check.MustEqual(t, lease.Status()[0].Remaining, 8, "Status returns what the lease keeps")
 	if s := must(t, l, asks(Costs{"rpm": 2}, rpm10)).Status(); len(s) != 1 || s[0].Remaining != 6 {

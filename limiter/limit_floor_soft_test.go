@@ -94,9 +94,8 @@ func TestSoftAndHardAgain(t *testing.T) {
 	}
 	w.configure(l, "", gpt, limit)
 	w.advance(time.Second)
-	if got := deniedBy(t, l, stored(Costs{"rph": 1})); got.RetryAfter != time.Second {
-		t.Errorf("denied for %v, want 1s", got.RetryAfter)
-	}
+	got := deniedBy(t, l, stored(Costs{"rph": 1}))
+	check.Equal(t, got.RetryAfter, time.Second, "denied for")
 	w.advance(time.Second)
 	must(t, l, stored(Costs{"rph": 1}))
 	if soft() != nil {
@@ -342,9 +341,7 @@ func TestWaitLeavesAFloor(t *testing.T) {
 			t.Errorf("all had their tokens after %s", time.Since(begin))
 		}
 		_, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 4}, limit).of("batch"))
-		if !errors.Is(err, ErrQueueFull) {
-			t.Errorf("reserved for in %s: %v", after, err)
-		}
+		check.Is(t, err, ErrQueueFull, "reserved for in %s", after)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		check.Is(t, check.Err(l.Wait(ctx, asks(Costs{"rps": 5}, limit).of("batch"))), ErrLimited, "too late")

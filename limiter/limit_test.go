@@ -192,11 +192,9 @@ func TestLimitsThatCannotBe(t *testing.T) {
 func TestLimitsThatCanBe(t *testing.T) {
 	scheduled := PerMinute("rpm", 60).During("* 9-16 * * 1-5", "Europe/Berlin", PerMinute("", 600)).
 		During("* * * * SAT,SUN", "Europe/Berlin", Limit{Capacity: 10})
-	if got, want := scheduled.String(), "rpm: 60 per 1m0s, capacity 60, "+
+	check.Equal(t, scheduled.String(), "rpm: 60 per 1m0s, capacity 60, "+
 		"during * 9-16 * * 1-5 Europe/Berlin capacity 600 refill 600 seconds 60; "+
-		"during * * * * 6,7 Europe/Berlin capacity 10"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+		"during * * * * 6,7 Europe/Berlin capacity 10")
 	with := func(l Limit) Limit { return l.WithFloor("batch", 50).WithAhead(time.Second) }
 	for _, l := range []Limit{Quota("a", 5, Monthly(1, "")), Quota("b", USD(500), Monthly(31, "Asia/Tokyo")),
 		Quota("c", 1, Weekly(0, "")), Quota("d", 1, Quarterly("Europe/Berlin")),

@@ -455,9 +455,8 @@ func TestSharesOfLimits(t *testing.T) {
 		check.Equal(t, desk.Share(c.limit.stored(), int64(c.percent)), want, "%d percent of %s", c.percent, c.limit)
 	}
 	for amount, want := range map[int64]int64{1: 1, 50: 25, 150: 75, 199: 99} { // in millitokens
-		if got := desk.Share(bucket.Limit{Capacity: 1000, Amount: amount, Period: 1000}, 50); got.Amount != want {
-			t.Errorf("half of %d millitokens is %d, want %d", amount, got.Amount, want)
-		}
+		got := desk.Share(bucket.Limit{Capacity: 1000, Amount: amount, Period: 1000}, 50)
+		check.Equal(t, got.Amount, want, "half of %d millitokens", amount)
 	}
 }
 

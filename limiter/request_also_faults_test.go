@@ -189,7 +189,6 @@ func TestPolicyOfABypassedFirstPart(t *testing.T) {
 	req.Also = []Part{{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 1}}}
 	must(t, l, req)
 	w.down()
-	if must(t, l, req); last.Policy != PolicyLocal {
-		t.Errorf("granted by policy %s, want local", last.Policy)
-	}
+	must(t, l, req)
+	check.Equal(t, last.Policy, PolicyLocal, "granted by policy")
 }

@@ -222,9 +222,8 @@ func TestSeveralKeysWithoutTheTable(t *testing.T) {
 	if err != nil || lease.Charged() || len(lease.Status()) != 2 {
 		t.Fatal(lease, err)
 	}
-	if d := deniedBy(t, l, alsoOf(1, 1)); d.Entity != everybody {
-		t.Errorf("%v, want a denial by everybody's share of 10", d)
-	}
+	d := deniedBy(t, l, alsoOf(1, 1))
+	check.Equal(t, d.Entity, everybody, "%v, want a denial by everybody's share of 10", d)
 	check.NoError(t, errors.Join(lease.SettlePart(everybody, gpt, Costs{"rpm": 0}), lease.Commit(t.Context())))
 	check.NoError(t, check.Err(l.Acquire(t.Context(), alsoOf(2, 9))), "after it was given back")
 	if lease, err = open.Acquire(t.Context(), alsoOf(1, 1)); err != nil || lease.Charged() {

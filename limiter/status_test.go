@@ -136,9 +136,8 @@ func TestRemainingCanBeHad(t *testing.T) {
 			}
 			lease, err := l.Acquire(t.Context(), asks(Costs{"rps": left}, limit))
 			check.Must(t, err, "%d shards: %d left, and they cannot be had", shards, left)
-			if s := lease.Status(); s[0].Remaining != 0 {
-				t.Fatalf("%d shards: %d left after all that can be had", shards, s[0].Remaining)
-			}
+			s := lease.Status()
+			check.MustEqual(t, s[0].Remaining, 0, "%d shards: left after all that can be had", shards)
 			check.Must(t, lease.Rollback(t.Context()))
 		}
 		if len(seen) < 2 {

@@ -79,9 +79,8 @@ func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 		want  int64
 	}{{0, 0}, {59 * time.Second, 0}, {time.Minute, 2}} {
 		r.now = begun + c.after.Milliseconds()
-		if r.within(&seen, nil, true); day() != c.want {
-			t.Errorf("%v after the claim: %d, want %d", c.after, day(), c.want)
-		}
+		r.within(&seen, nil, true)
+		check.Equal(t, day(), c.want, "%v after the claim", c.after)
 	}
 	check.Equal(t, lists, 1, "lists")
 }
@@ -133,9 +132,8 @@ func TestWhatIsCaughtUpIsNotClaimed(t *testing.T) {
 		if i == 3 {
 			r.now += time.Hour.Milliseconds()
 		}
-		if r.within(&seen, nil, true); claims != want {
-			t.Errorf("invocation %d: the cursor is written %d times by now, want %d", i+1, claims, want)
-		}
+		r.within(&seen, nil, true)
+		check.Equal(t, claims, want, "invocation %d: the cursor is written times by now", i+1)
 		r.now += 2 * owedClaim.Milliseconds()
 	}
 }
@@ -194,9 +192,8 @@ func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
 		}
 		r.db.SetHook(nil)
 		r.now += 3 * time.Hour.Milliseconds()
-		if r.within(&seen, nil, true); r.inexact() != "" {
-			t.Errorf("%s: %s", name, r.inexact())
-		}
+		r.within(&seen, nil, true)
+		check.Equal(t, r.inexact(), "", name)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -61,9 +60,8 @@ func TestALookupIsOneCall(t *testing.T) {
 	})
 	l := newLookup(r.agg, due)
 	l.found.Store(lookAfter)
-	if l.snapshots(t.Context(), due[0]); !slices.Equal(calls, []int{item.MaxReadKeys}) {
-		t.Errorf("calls of %v keys", calls)
-	}
+	l.snapshots(t.Context(), due[0])
+	check.Slices(t, calls, []int{item.MaxReadKeys}, "calls of keys")
 }
 
 // What is known of a snapshot is newer than what a read finds that may be behind, but not than a consistent one.

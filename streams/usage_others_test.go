@@ -61,9 +61,7 @@ func TestOthersCountInBetween(t *testing.T) {
 					continue
 				}
 				s, err := ledger.DecodeSnapshot(it)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				for limit, n := range s.Counts {
 					switch name := s.Entity + " " + limit; usage.Window(s.Window) {
 					case usage.Hourly:

@@ -139,9 +139,7 @@ func (w *world) compare() string {
 	for _, it := range w.db.Items() {
 		if k := item.KeyOf(it); ledger.WindowOf(it) != "" {
 			s, err := ledger.DecodeSnapshot(it)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			check.Must(w.t, err)
 			if others := ledger.MarksOf(it).Others(); len(others) > 0 {
 				fmt.Fprintf(&b, "%s: others seem to have counted %v\n", k.SK, others)
 			}

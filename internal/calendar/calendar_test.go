@@ -314,14 +314,11 @@ func TestThePeriodsAskedForLastAreKnown(t *testing.T) {
 	for _, ms := range []int64{7*day + 5, day + 5, day + 4} {
 		c.Next(ms)
 	}
-	if got, want := *c.last.Load(), [2]span{{day + 4, 2 * day}, {7*day + 5, 8 * day}}; got != want {
-		t.Errorf("known are %v, want %v", got, want)
-	}
+	check.Equal(t, *c.last.Load(), [2]span{{day + 4, 2 * day}, {7*day + 5, 8 * day}}, "known")
 	was := c.last.Load()
 	for _, ms := range []int64{day + 4, 2*day - 1, 7*day + 5, 8*day - 1} {
-		if c.Next(ms); c.last.Load() != was {
-			t.Errorf("the edge after %d was looked for again", ms)
-		}
+		c.Next(ms)
+		check.Equal(t, c.last.Load(), was, "the edge after %d was looked for again", ms)
 	}
 	if c.Next(2 * day); *c.last.Load() != [2]span{{2 * day, 3 * day}, {day + 4, 2 * day}} {
 		t.Errorf("known are %v, want the two asked for last", *c.last.Load())

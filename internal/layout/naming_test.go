@@ -80,9 +80,8 @@ func survives[T any](t *testing.T, x T, encode func(T) item.Item, decode func(it
 // What Python accepts is stored byte for byte as Python stores it.
 func TestPlainNamesAreNotEscaped(t *testing.T) {
 	const entity, resource = "user:a.b-c_d@x", "openai/gpt-4.1_x-y"
-	if k := layout.BucketKey("ns", entity, resource, 0); k.PK != "ns/BUCKET#"+entity+"#"+resource+"#0" {
-		t.Errorf("key %q", k.PK)
-	}
+	k := layout.BucketKey("ns", entity, resource, 0)
+	check.Equal(t, k.PK, "ns/BUCKET#"+entity+"#"+resource+"#0", "key")
 	check.Equal(t, layout.EntitySubject(entity), entity, "subject")
 }
 

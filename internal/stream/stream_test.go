@@ -90,9 +90,7 @@ func agree(t *testing.T, payload []byte) {
 	before := bytes.Clone(payload)
 	got, err := stream.Decode(payload)
 	want, naive := stream.NaiveDecode(payload)
-	if (err == nil) != (naive == nil) {
-		t.Fatalf("error %v, naive %v\n%s", err, naive, payload)
-	}
+	check.MustEqual(t, err == nil, naive == nil, "error %v, naive %v %s", err, naive, payload)
 	if !bytes.Equal(before, payload) {
 		t.Fatal("the payload was changed")
 	}

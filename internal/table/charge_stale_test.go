@@ -45,9 +45,7 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 					exact := buckettest.NewExact(tokens, rest, image.State.Rate(0)).After(max(elapsed, 0)).Level
 					for others := int64(0); others <= 16; others++ {
 						after, ok, err := plan.Update.Apply(stored(tokens-others, rest, 100+others).Item())
-						if err != nil {
-							t.Fatal(err)
-						}
+						check.Must(t, err)
 						left := plan.Before.Slots[0].Tokens - max(cost-1, 0) - others
 						if wanted := left >= 0 || cost == 0 && plan.Before.Slots[0].Tokens < 0; ok != wanted {
 							t.Fatalf("level %d rest %d cost %d after %d ms, others took %d: held %v", tokens, rest, cost, elapsed, others,
@@ -109,9 +107,7 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 					drop := table.Charge{Image: image,
 						Costs: table.Costs([]bucket.Limit{limit}), Refill: true, Now: now + at + later}.Plan()
 					after, held, err := drop.Update.Apply(stored)
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					if _, still := after["b_old_tk"]; !held || still {
 						kept++
 						continue

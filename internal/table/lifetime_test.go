@@ -35,9 +35,7 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 		t.Errorf("settled by a charge: ttl is %d s from now, %v", got-now/1000, err)
 	}
 	adjusted, _, err := table.Adjust(put.Target(), debt).Apply(put.Item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	prolong, ok := table.Prolong(decode(t, adjusted), now)
 	mended, _, err := prolong.Apply(adjusted)
 	if got := decode(t, mended).TTL; !ok || err != nil || got < needed {

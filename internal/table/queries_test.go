@@ -34,9 +34,7 @@ func TestQueries(t *testing.T) {
 		{"who has limits", config.EntitiesWithConfig("ns", "r"), item.Query{Index: "GSI3", PK: "ns/ENTITY_CONFIG#r"}},
 		{"owed", ledger.OwedBetween(-5, 7), item.Query{PK: "_/OWED#", From: "000000000000000", To: "000000000000007"}},
 	} {
-		if got, want := fmt.Sprintf("%+v", c.q), fmt.Sprintf("%+v", c.want); got != want {
-			t.Errorf("%s: %s, want %s", c.name, got, want)
-		}
+		check.Equal(t, fmt.Sprintf("%+v", c.q), fmt.Sprintf("%+v", c.want), c.name)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
@@ -196,9 +197,7 @@ func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.I
 	t.Helper()
 	l := bucket.Limit{Name: "r", Capacity: capacity * bucket.Milli, Amount: bucket.Milli, Period: 60_000}
 	l, err := l.WithSchedule(form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	put, _ := create(now, table.Costs([]bucket.Limit{l}))
 	return l, put.Item
 }
@@ -211,9 +210,8 @@ func TestHeldTokensAreOfTheWindow(t *testing.T) {
 	u := table.Charge{Image: decode(t, it), Now: now, Costs: table.Costs(limits, 90_000),
 		Ahead: &table.Ahead{Life: 120_000, Take: table.Costs(limits, 80_000)}}.Plan()
 	after := applied(t, u.Update, it)
-	if sl := slotNamed(decode(t, after), "r"); sl.Held != 80_000 {
-		t.Errorf("80,000 are held, the image says %d", sl.Held)
-	}
+	sl := slotNamed(decode(t, after), "r")
+	check.Equal(t, sl.Held, 80_000, "80,000 are held, the image says")
 	u = table.Charge{Image: decode(t, after), Now: now + 100_000, Costs: table.Costs(limits, 90_000)}.Plan()
 	if u.Verdict.Granted {
 		t.Error("90 are granted while 80 of 100 are held")
@@ -292,9 +290,7 @@ func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 	got := decode(t, b.Item())
 	ends["never"] = year + 31*day // as the reader's own zones have it
 	for name, want := range ends {
-		if end := got.State.Slots[got.State.Index(name)].End; end != want {
-			t.Errorf("%s ends at %d, want %d", name, end, want)
-		}
+		check.Equal(t, got.State.Slots[got.State.Index(name)].End, want, "%s ends at", name)
 	}
 }
 

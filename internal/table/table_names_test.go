@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -76,18 +77,14 @@ func TestWhatRecordsAreRefusedFor(t *testing.T) {
 func attributeNames(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	files = slices.DeleteFunc(files, func(path string) bool {
 		return !slices.Contains([]string{"item", "layout", "table", "config", "ledger"}, filepath.Base(filepath.Dir(path)))
 	})
 	out := map[string]string{}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.ValueSpec); ok {
 				addNames(out, spec)

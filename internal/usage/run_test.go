@@ -140,9 +140,8 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 
 // A record that only refills has nothing to count: it is no part, and costs no write.
 func TestARefillIsNoPart(t *testing.T) {
-	if parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly); len(parts) != 0 {
-		t.Errorf("%+v", parts)
-	}
+	parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly)
+	check.Equal(t, len(parts), 0, "%+v", parts)
 }
 
 // A part follows the one before if a snapshot is written for that: not if it has only a new generation,

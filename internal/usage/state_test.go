@@ -330,7 +330,6 @@ func TestOrderOfParts(t *testing.T) {
 		{Bucket: Bucket{"b", "b", "b"}, Shard: 2, Start: 2}}
 	got := slices.Clone(want)
 	slices.Reverse(got)
-	if SortParts(got); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
-	}
+	SortParts(got)
+	check.Deep(t, got, want)
 }

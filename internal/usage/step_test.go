@@ -42,9 +42,8 @@ func TestWhenASnapshotIsReadFirst(t *testing.T) {
 	} {
 		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
 			Chains: c.chains, Over: c.over}
-		if step := total.Next(Snapshots{}); step.Action != c.want {
-			t.Errorf("%s: %d, want %d", c.name, step.Action, c.want)
-		}
+		step := total.Next(Snapshots{})
+		check.Equal(t, step.Action, c.want, c.name)
 	}
 }
 
@@ -69,9 +68,8 @@ func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 		for shard, r := range c.runs {
 			total.Chains = append(total.Chains, Part{Shard: shard, Clock: t0, Runs: []Run{r}})
 		}
-		if step := total.Next(Snapshots{}); step.Action != c.want {
-			t.Errorf("%s: %d, want %d", c.name, step.Action, c.want)
-		}
+		step := total.Next(Snapshots{})
+		check.Equal(t, step.Action, c.want, c.name)
 	}
 }
 
@@ -169,9 +167,8 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 		"no mark":    {nil, ReadPrevious},
 		"all behind": {marked(0, "30", 110), Done},
 	} {
-		if step := total.Next(Snapshots{Known: true, Current: c.current}); step.Action != c.want {
-			t.Errorf("%s: %d, want %d", name, step.Action, c.want)
-		}
+		step := total.Next(Snapshots{Known: true, Current: c.current})
+		check.Equal(t, step.Action, c.want, name)
 	}
 	born := ran("20", "30", 0, 5)
 	born.Born, born.From = true, nil
@@ -265,9 +262,8 @@ func TestOthersSinceTheCreation(t *testing.T) {
 			counted := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Events: 1,
 				Part: w.Part(c.start), Start: layout.Timestamp(c.start)}.Item()
 			known := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Seen: []item.Item{counted}}
-			if step := total.Next(known); step.Action != c.want {
-				t.Errorf("%s: %s: %d, want %d", w, c.name, step.Action, c.want)
-			}
+			step := total.Next(known)
+			check.Equal(t, step.Action, c.want, "%s: %s", w, c.name)
 		}
 	}
 }

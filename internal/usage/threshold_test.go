@@ -107,9 +107,8 @@ func TestBatchesWithoutThresholds(t *testing.T) {
 		"little is spent": left(budget, 0, 1, 9_000), "a rate": left(limits()[0], 0, 1, 0),
 		"a rate, divided": left(limits()[0], 0, 2, 0), "a shard of it": left(limits()[0], 1, 2, 0),
 	} {
-		if got := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf).Spendings; len(got) != 0 {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf).Spendings
+		check.Equal(t, len(got), 0, "%s: %+v", name, got)
 	}
 }
 
@@ -141,9 +140,8 @@ func TestWhenThresholdsAreLookedFor(t *testing.T) {
 		{"just merged", grows(4_000, 0, func(c *stream.Change) { c.OldShards = 2 }), 1},
 		{"just created", grows(4_000, 6_000, func(c *stream.Change) { c.OldShards, c.Operation = 0, stream.Insert }), 1},
 	} {
-		if got := told(c.change); len(got) != c.told {
-			t.Errorf("%s: %q, want %d", c.name, got, c.told)
-		}
+		got := told(c.change)
+		check.Equal(t, len(got), c.told, "%s: %q", c.name, got)
 	}
 }
 

@@ -3,7 +3,6 @@ package usage
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -153,9 +152,7 @@ func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 				t.Errorf("%d shards: action %d, %v", shards, step.Action, err)
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d shards are counted by writes of %v, want %v", shards, got, want)
-		}
+		check.Slices(t, got, want, "%d shards are counted by writes of", shards)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -49,9 +50,8 @@ func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
 		{"one token to credit", 301, t0 + 100, 1},
 		{"gives back", -5, t0 + 1000, 0},
 	} {
-		if p := decide(c.now, spends(0, 1, c.rpm)); len(p.Refills) != c.want {
-			t.Errorf("%s: %d refills, want %d", c.name, len(p.Refills), c.want)
-		}
+		p := decide(c.now, spends(0, 1, c.rpm))
+		check.Equal(t, len(p.Refills), c.want, "%s: refills", c.name)
 	}
 }
 
@@ -97,9 +97,7 @@ func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	c := spends(0, 1, 500)
 	c.New.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
 	p := decide(t0+1000, c)
-	if len(p.Refills)+len(p.Reshardings)+len(p.Lifetimes) != 0 {
-		t.Errorf("plan %+v", p)
-	}
+	check.Equal(t, len(p.Refills)+len(p.Reshardings)+len(p.Lifetimes), 0, "plan %+v", p)
 }
 
 // A shard that a batch removes needs nothing, whatever its records before say.
@@ -226,9 +224,8 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 		spread    int64 // seconds in which the writes of one rounded instant were made
 		splits    int
 	}{{1000, 1, 1}, {800, 1, 1}, {799, 1, 0}, {100, 1, 0}, {1000, 60, 0}} {
-		if got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...); len(got.Reshardings) != tt.splits {
-			t.Errorf("%d writes a second over %d s: %d splits, want %d", tt.perSecond, tt.spread, len(got.Reshardings),
-				tt.splits)
-		}
+		got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...)
+		check.Equal(t, len(got.Reshardings), tt.splits,
+			"%d writes a second over %d s: splits", tt.perSecond, tt.spread)
 	}
 }
