@@ -278,7 +278,7 @@ func (w *quotaWorld) check() (wrong []string) {
 // or loses its answer, while the bucket is divided and merged.
 func TestThresholdsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		loadchecktest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 12,
+		loadchecktest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 6,
 			New:   func(seed uint64, _ string) *quotaWorld { return newQuotaWorld(t, seed) },
 			Least: map[string]float64{"told": 1, "sent": 1, "divided at the end": .1}}.Keeps(t)
 	})

@@ -147,7 +147,11 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 // An entity that makes requests again after it was deleted is counted from then on, exactly, however
 // the records are cut into batches, and whether its buckets expire between.
 func TestUsageAfterADeletionIsExact(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 7))
 		w := newTenant(t)
 		key := layout.BucketKey(w.made.ID(), "acme", "gpt", 0)

@@ -278,8 +278,11 @@ func priced() (rows []priceRow) {
 // prices` sets PRICES, which measures those of the design.
 func TestPriceOfUsage(t *testing.T) {
 	rows := []priceRow{{200, 2, 60, hourlyDaily, 0.8}}
-	if os.Getenv("PRICES") != "" {
+	switch {
+	case os.Getenv("PRICES") != "":
 		rows = priced()
+	case testing.Short(): // as often for a tenant
+		rows[0].tenants, rows[0].perSecond = 100, 1
 	}
 	for _, c := range rows {
 		p := newLoad(c.tenants, c.perSecond, c.fold, c.windows...).play(t)
