@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -38,36 +37,19 @@ func TestEnginesTakeAnItem(t *testing.T) {
 			ctx := context.Background()
 			e := ForTest(t, kind)
 			t.Logf("%s answered after %v", kind, e.StartedIn)
-			table := UniqueName("engine")
-			createTable(t, e, table)
+			table := e.Table(t).Name
 			db := e.DynamoDB()
-			key := map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"}}
+			key := map[string]types.AttributeValue{
+				"PK": &types.AttributeValueMemberS{Value: "a"}, "SK": &types.AttributeValueMemberS{Value: "a"}}
 			if _, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key})
-			if err != nil || len(got.Item) != 1 {
+			if err != nil || len(got.Item) != 2 {
 				t.Fatalf("item %v, error %v", got, err)
 			}
 		})
 	}
-}
-
-func createTable(t *testing.T, e *Engine, table string) {
-	t.Helper()
-	_, err := e.DynamoDB().CreateTable(context.Background(), &dynamodb.CreateTableInput{
-		TableName: &table,
-		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash}},
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("PK"),
-			AttributeType: types.ScalarAttributeTypeS}},
-		BillingMode: types.BillingModePayPerRequest,
-		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true),
-			StreamViewType: types.StreamViewTypeNewAndOldImages},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.RemoveTable(t, table) })
 }
 
 func TestDiesWithItsParent(t *testing.T) {
@@ -120,7 +102,7 @@ func TestExternalFollowsTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	createTable(t, e, UniqueName("external"))
+	e.Table(t)
 	e.Stop()
 	if _, err := own.DynamoDB().ListTables(context.Background(), &dynamodb.ListTablesInput{}); err != nil {
 		t.Fatalf("Stop of an external engine ended it: %v", err)

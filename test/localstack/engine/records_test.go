@@ -15,11 +15,11 @@ func TestRecordsCarryEmptyMaps(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			e := ForTest(t, kind)
-			table := UniqueName("records")
-			createTable(t, e, table)
+			table := e.Table(t).Name
 			empty := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}}
 			item := map[string]types.AttributeValue{
-				"PK": &types.AttributeValueMemberS{Value: "a"}, "top": empty,
+				"PK": &types.AttributeValueMemberS{Value: "a"},
+				"SK": &types.AttributeValueMemberS{Value: "a"}, "top": empty,
 				"map":  &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"in": empty}},
 				"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{empty}},
 			}

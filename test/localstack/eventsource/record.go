@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
-	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
 )
 
 // Record is one stream record on its way to the function. It is never changed.
@@ -38,13 +38,13 @@ type lambdaRecord struct {
 }
 
 type lambdaChange struct {
-	ApproximateCreationDateTime int64       `json:"ApproximateCreationDateTime"` // epoch seconds
-	Keys                        avjson.Item `json:"Keys"`
-	NewImage                    avjson.Item `json:"NewImage,omitempty"`
-	OldImage                    avjson.Item `json:"OldImage,omitempty"`
-	SequenceNumber              string      `json:"SequenceNumber"`
-	SizeBytes                   int64       `json:"SizeBytes"`
-	StreamViewType              string      `json:"StreamViewType"`
+	ApproximateCreationDateTime int64  `json:"ApproximateCreationDateTime"` // epoch seconds
+	Keys                        image  `json:"Keys"`
+	NewImage                    image  `json:"NewImage,omitempty"`
+	OldImage                    image  `json:"OldImage,omitempty"`
+	SequenceNumber              string `json:"SequenceNumber"`
+	SizeBytes                   int64  `json:"SizeBytes"`
+	StreamViewType              string `json:"StreamViewType"`
 }
 
 type userIdentity struct {
@@ -62,15 +62,26 @@ func newRecord(r streams.Record, streamARN string, expired bool) (Record, error)
 	if change == nil {
 		change = &streams.StreamRecord{}
 	}
-	keys := avjson.FromStream(change.Keys)
+	keys, err := imageOf(change.Keys)
+	if err != nil {
+		return Record{}, err
+	}
+	after, err := imageOf(change.NewImage)
+	if err != nil {
+		return Record{}, err
+	}
+	before, err := imageOf(change.OldImage)
+	if err != nil {
+		return Record{}, err
+	}
 	out := lambdaRecord{
 		EventID: aws.ToString(r.EventID), EventName: string(r.EventName),
 		EventVersion: "1.1", EventSource: "aws:dynamodb", AWSRegion: engine.Region,
 		DynamoDB: lambdaChange{
 			ApproximateCreationDateTime: aws.ToTime(change.ApproximateCreationDateTime).Unix(),
 			Keys:                        keys,
-			NewImage:                    avjson.FromStream(change.NewImage),
-			OldImage:                    avjson.FromStream(change.OldImage),
+			NewImage:                    after,
+			OldImage:                    before,
 			SequenceNumber:              aws.ToString(change.SequenceNumber),
 			SizeBytes:                   aws.ToInt64(change.SizeBytes),
 			StreamViewType:              string(change.StreamViewType),
@@ -95,6 +106,26 @@ func newRecord(r streams.Record, streamARN string, expired bool) (Record, error)
 		partition: string(partition),
 		item:      string(item),
 	}, nil
+}
+
+// image is an image or a key as DynamoDB JSON, for example {"rf":{"N":"5"}}. Names come out sorted, unlike
+// the SDK's.
+type image map[string]any
+
+// imageOf renders an image; nil stays nil.
+func imageOf(in map[string]streams.AttributeValue) (out image, err error) {
+	if in == nil {
+		return nil, nil
+	}
+	it, err := attributevalue.FromDynamoDBStreamsMap(in)
+	if err != nil {
+		return nil, err
+	}
+	text, err := attributevalue.MarshalMapJSON(it)
+	if err != nil {
+		return nil, err
+	}
+	return out, json.Unmarshal(text, &out)
 }
 
 // RawRecord is a record made of any JSON value, malformed ones included, to be

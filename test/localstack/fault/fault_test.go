@@ -243,11 +243,3 @@ func TestMeter(t *testing.T) {
 		})
 	}
 }
-
-func TestSizeIsAboutTheStoredSize(t *testing.T) {
-	item := map[string]any{"PK": map[string]any{"S": "abcd"}, "n": map[string]any{"N": "12345"},
-		"m": map[string]any{"M": map[string]any{"x": map[string]any{"BOOL": true}}}}
-	if got, want := size(item), 2+4+1+4+1+3+1+1; got != want {
-		t.Errorf("got %d, want %d", got, want)
-	}
-}

@@ -5,6 +5,10 @@ import (
 	"maps"
 	"math"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 // Usage is the cost of one operation since Start or Reset.
@@ -94,7 +98,7 @@ type consumed struct{ CapacityUnits float64 }
 func (p *Proxy) meter(c Call, status int, answer []byte) {
 	var doc struct {
 		ConsumedCapacity    json.RawMessage
-		Item                map[string]any
+		Item                json.RawMessage
 		CancellationReasons []struct{ Code string }
 	}
 	if !p.isMetered() || json.Unmarshal(answer, &doc) != nil {
@@ -111,7 +115,8 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 		}
 		switch errorCode {
 		case "ConditionalCheckFailedException":
-			u.FailedUnits += math.Max(1, math.Ceil(float64(size(doc.Item))/1024))
+			it, _ := attributevalue.UnmarshalMapJSON(doc.Item) // none: at least a unit
+			u.FailedUnits += math.Max(1, math.Ceil(float64(item.Size(it))/1024))
 		case "TransactionCanceledException":
 			u.FailedUnits += 2 * float64(len(doc.CancellationReasons))
 		}
@@ -140,40 +145,4 @@ func code(answer []byte, status int) string {
 		return ""
 	}
 	return doc.Type[strings.LastIndex(doc.Type, "#")+1:]
-}
-
-// size is about the stored size of an item in bytes: names plus values, and
-// for a number one byte per two digits and one more.
-func size(item map[string]any) int {
-	total := 0
-	for name, value := range item {
-		total += len(name) + valueSize(value)
-	}
-	return total
-}
-
-func valueSize(value any) int {
-	typed, _ := value.(map[string]any)
-	for kind, content := range typed {
-		switch content := content.(type) {
-		case string:
-			if kind == "N" {
-				return (len(content)+1)/2 + 1
-			}
-			return len(content)
-		case map[string]any:
-			return 3 + size(content)
-		case []any:
-			total := 3
-			for _, e := range content {
-				if text, ok := e.(string); ok {
-					total += len(text)
-				} else {
-					total += 1 + valueSize(e)
-				}
-			}
-			return total
-		}
-	}
-	return 1
 }

@@ -9,19 +9,19 @@ package ttl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limitertable"
-	"github.com/zeroae/zae-limiter-go/test/localstack/internal/avjson"
 )
 
 // Sweeper sweeps one table. Make one with New; it is safe for concurrent use.
@@ -29,10 +29,9 @@ type Sweeper struct {
 	db        *dynamodb.Client
 	table     string
 	attribute string
-	keys      []string
 
 	mu      sync.Mutex
-	deletes map[string]*attempt // by key and expiry, so a later item under the same key is another
+	deletes map[deletion]*attempt
 }
 
 // attempt is a delete by the sweeper. settled is closed when it is known
@@ -45,11 +44,7 @@ type attempt struct {
 // New returns a sweeper for a table. Items expire by the number in its time-to-live attribute, epoch
 // seconds; others never do.
 func New(db *dynamodb.Client, of limitertable.Description) *Sweeper {
-	s := &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deletes: map[string]*attempt{}}
-	for _, k := range of.Spec.KeySchema {
-		s.keys = append(s.keys, aws.ToString(k.AttributeName))
-	}
-	return s
+	return &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deletes: map[deletion]*attempt{}}
 }
 
 // Sweep deletes every item that expired before now, in epoch ms, and returns
@@ -71,8 +66,8 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
 		if err != nil {
 			return swept, fmt.Errorf("scan table %q: %w", s.table, err)
 		}
-		for _, item := range page.Items {
-			deleted, err := s.remove(ctx, item)
+		for _, it := range page.Items {
+			deleted, err := s.remove(ctx, it)
 			if err != nil {
 				return swept, fmt.Errorf("delete expired item of table %q: %w", s.table, err)
 			}
@@ -85,19 +80,15 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
 }
 
 // remove deletes the item if it is still as it was scanned.
-func (s *Sweeper) remove(ctx context.Context, item map[string]types.AttributeValue) (bool, error) {
-	a := s.begin(avjson.FromTable(item))
+func (s *Sweeper) remove(ctx context.Context, it item.Item) (bool, error) {
+	a := s.begin(it)
 	defer close(a.settled)
-	key := map[string]types.AttributeValue{}
-	for _, name := range s.keys {
-		key[name] = item[name]
-	}
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName:                 aws.String(s.table),
-		Key:                       key,
+		Key:                       item.Item{item.AttrPK: it[item.AttrPK], item.AttrSK: it[item.AttrSK]},
 		ConditionExpression:       aws.String("#ttl = :seen"),
 		ExpressionAttributeNames:  map[string]string{"#ttl": s.attribute},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":seen": item[s.attribute]},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":seen": it[s.attribute]},
 	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 	if _, lost := errors.AsType[*types.ConditionalCheckFailedException](err); lost {
 		return false, nil
@@ -106,11 +97,11 @@ func (s *Sweeper) remove(ctx context.Context, item map[string]types.AttributeVal
 	return a.deleted, err
 }
 
-func (s *Sweeper) begin(item avjson.Item) *attempt {
+func (s *Sweeper) begin(it item.Item) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := &attempt{settled: make(chan struct{})}
-	s.deletes[s.identity(item)] = a
+	s.deletes[s.deletion(it)] = a
 	return a
 }
 
@@ -121,8 +112,12 @@ func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
 	if r.EventName != streams.OperationTypeRemove || r.Dynamodb == nil {
 		return false
 	}
+	old, err := attributevalue.FromDynamoDBStreamsMap(r.Dynamodb.OldImage)
+	if err != nil {
+		return false
+	}
 	s.mu.Lock()
-	a := s.deletes[s.identity(avjson.FromStream(r.Dynamodb.OldImage))]
+	a := s.deletes[s.deletion(old)]
 	s.mu.Unlock()
 	if a == nil {
 		return false
@@ -135,18 +130,19 @@ func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
 	}
 }
 
-// identity is the key and the expiry of an item. The rest of it would not do:
-// scan and stream need not render the same item in the same way.
-func (s *Sweeper) identity(item avjson.Item) string {
-	known := avjson.Item{s.attribute: item[s.attribute]}
-	for _, name := range s.keys {
-		known[name] = item[name]
+// deletion names the delete of an item by its key and expiry: a later item under the same key is
+// another. The rest of it would not do: scan and stream need not render the same item in the same way.
+type deletion struct {
+	item.Key
+	expires string
+}
+
+func (s *Sweeper) deletion(it item.Item) deletion {
+	d := deletion{Key: item.KeyOf(it)}
+	if n, ok := it[s.attribute].(*types.AttributeValueMemberN); ok {
+		d.expires = n.Value
 	}
-	text, err := json.Marshal(known)
-	if err != nil {
-		panic(fmt.Sprintf("bug: item: %v", err))
-	}
-	return string(text)
+	return d
 }
 
 func number(n int64) types.AttributeValue {
