@@ -37,7 +37,7 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 			tr.hold(true)
 			w.seed++
 			r.playOn(l, load{clients: 2, tenants: w.tenants, calls: 5, seed: w.seed})
-			r.await("a window to open", func() bool { return len(r.Functions[stack.Aggregator].Mapping.States()) > 0 })
+			r.await("a window to open", func() bool { return r.Functions[stack.Aggregator].Mapping.Windows() > 0 })
 			open := r.replace(mapping, kept)
 			tr.hold(false)
 			w.seed++
@@ -63,16 +63,16 @@ func (r *rig) replace(cfg *eventsource.Config, kept bool) (open int) {
 	r.t.Helper()
 	f := r.Functions[stack.Aggregator]
 	f.Mapping.Stop()
-	next, states := *cfg, f.Mapping.States()
+	next, open := *cfg, f.Mapping.Windows()
 	if kept {
-		next.States = states
+		next.Replaces = f.Mapping
 	}
 	made, err := eventsource.Start(next)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	f.Mapping = made
-	return len(states)
+	return open
 }
 
 // anHourLater lets an hour pass for what longer windows are owed: lists and cursor

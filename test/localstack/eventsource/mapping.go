@@ -53,8 +53,9 @@ type Config struct {
 	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
 	Expired func(context.Context, streams.Record) bool
 
-	// States are the open tumbling windows of a mapping that this one replaces.
-	States []State
+	// Replaces is a stopped mapping with as many lanes, whose open tumbling windows this one takes over.
+	// AWS does not document their fate when a mapping is disabled or replaced: a test covers both.
+	Replaces *Mapping
 
 	// Inject is asked for trouble before the first delivery of each batch, by
 	// several goroutines when there are several lanes. Nil injects nothing.
@@ -112,7 +113,9 @@ func Start(cfg Config) (*Mapping, error) {
 				wake: make(chan struct{}, 1)})
 		}
 	}
-	m.inherit(cfg.States)
+	if cfg.Replaces != nil {
+		m.inherit(cfg.Replaces)
+	}
 	m.done.Go(func() { newPoller(m).run(ctx) })
 	for _, w := range m.lanes {
 		m.done.Go(func() { m.drive(ctx, w) })

@@ -21,14 +21,6 @@ type tumblingWindow struct {
 	early bool            // the state grew too large: the window ends now
 }
 
-// State is the state of an open tumbling window of a lane. AWS does not document its fate when a
-// mapping is disabled or replaced: a test covers both.
-type State struct {
-	Shard, Lane int
-	Start       int64 // epoch ms
-	State       json.RawMessage
-}
-
 // windowOf returns the start of the window that a record belongs to.
 func (l *lane) windowOf(r Record) int64 {
 	return r.Created - r.Created%l.settings.Tumbling.Milliseconds()
@@ -110,27 +102,23 @@ func (l *lane) carry(w *work, o outcome, state json.RawMessage) {
 	}
 }
 
-// States returns the states of the open windows, for a mapping that replaces this one and is
-// started with them.
-func (m *Mapping) States() []State {
+// Windows returns how many tumbling windows are open.
+func (m *Mapping) Windows() (open int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []State
 	for _, w := range m.lanes {
-		if win := w.lane.window; win.open {
-			out = append(out, State{Shard: w.shard, Lane: w.part, Start: win.start, State: win.state})
+		if w.lane.window.open {
+			open++
 		}
 	}
-	return out
+	return open
 }
 
-// inherit opens the windows that another mapping left open.
-func (m *Mapping) inherit(states []State) {
-	for _, s := range states {
-		for _, w := range m.lanes {
-			if w.shard == s.Shard && w.part == s.Lane {
-				w.lane.window = tumblingWindow{start: s.Start, open: true, state: s.State}
-			}
-		}
+// inherit takes over the windows that another mapping left open.
+func (m *Mapping) inherit(old *Mapping) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	for i, w := range m.lanes {
+		w.lane.window = old.lanes[i].lane.window
 	}
 }

@@ -67,13 +67,16 @@ func TestTumblingWindows(t *testing.T) {
 // none.
 func TestWindowsOutliveTheirMapping(t *testing.T) {
 	for _, inherited := range []bool{true, false} {
-		old := &Mapping{lanes: []*worker{{lane: &lane{settings: Settings{Tumbling: time.Minute}}}, {lane: &lane{}, part: 1}}}
-		old.lanes[0].lane.window = tumblingWindow{start: 60_000, open: true, state: []byte(`{"n":7}`)}
-		next := &Mapping{lanes: []*worker{{lane: &lane{settings: Settings{Tumbling: time.Minute}}}}}
+		old := &Mapping{lanes: []*worker{{lane: &lane{}}, {lane: &lane{}, part: 1}}}
+		old.lanes[1].lane.window = tumblingWindow{start: 60_000, open: true, state: []byte(`{"n":7}`)}
+		next := &Mapping{lanes: []*worker{{lane: &lane{}}, {lane: &lane{}, part: 1}}}
 		if inherited {
-			next.inherit(old.States())
+			next.inherit(old)
 		}
-		got := next.lanes[0].lane.window
+		if next.Windows() != map[bool]int{true: 1}[inherited] {
+			t.Errorf("inherited %v: %d are open", inherited, next.Windows())
+		}
+		got := next.lanes[1].lane.window
 		if got.open != inherited || inherited && (string(got.state) != `{"n":7}` || got.start != 60_000) {
 			t.Errorf("inherited %v: %+v", inherited, got)
 		}
