@@ -60,11 +60,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 				table := limitertest.NewLive(t)
 				ns := table.Admin("")
 				l := table.Limiter(nil)
-				config, err := envoylimit.Parse(envoylimit.File{Name: "edge.yaml", Text: []byte(serveRules)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				service := envoylimit.New(l, config, envoylimit.Options{})
+				service := envoylimit.New(l, &envoylimit.Config{}, envoylimit.Options{})
 				listener := make(piped, 1)
 				ended := make(chan struct{})
 				var stop func()

@@ -10,11 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Config is what a service decides by: the rules of every domain. It is made by [Parse] or [ReadFolder],
+// Config is what a service decides by: the rules of every domain. [ReadFolder] makes it. It
 // does not change, and is safe for concurrent use.
 type Config struct {
 	domains map[string]*node
-	files   []File // that it was read from
+	files   []file // that it was read from
 }
 
 // node is a descriptor of the configuration, with its nested ones. A domain is the node above its

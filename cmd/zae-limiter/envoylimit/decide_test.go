@@ -77,7 +77,7 @@ func (d decision) String() string {
 }
 
 func TestDecide(t *testing.T) {
-	c, err := Parse(File{"shop.yaml", []byte(decided)})
+	c, err := parse(file{"shop.yaml", []byte(decided)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDecide(t *testing.T) {
 
 // A descriptor without entries has no bucket, also if it brings a limit.
 func TestOverrideWithoutEntries(t *testing.T) {
-	c, err := Parse(File{"shop.yaml", []byte(decided)})
+	c, err := parse(file{"shop.yaml", []byte(decided)})
 	if err != nil {
 		t.Fatal(err)
 	}

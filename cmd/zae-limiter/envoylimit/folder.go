@@ -11,23 +11,29 @@ import (
 	"time"
 )
 
-// ReadFolder reads the files of a folder whose names end in .yaml or .yml and do not begin with a dot. Folders
-// below are not read. Errors come from the file system or from [Parse]; a folder without such files is one
-// too.
+// ReadFolder reads a configuration as envoyproxy/ratelimit has it: each file of the folder whose name ends in
+// .yaml or .yml and does not begin with a dot is the rules of one domain. Folders below are not read. The error
+// comes from the file system, or names the file and the line of all that is not acceptable:
+//
+//	edge.yaml:4: unit is "fortnight", want second, minute, hour, day, week, month or year
+//
+// detailed_metric and value_to_metric are read, and do nothing: usage is counted for every bucket.
+// Refused are a folder without such files, keys that are not known or not expressible (quota_mode), a * that does
+// not end a value, a rate limit without requests_per_unit, and a domain in two files.
 func ReadFolder(folder string) (*Config, error) {
 	files, err := readFiles(folder)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(files...)
+	return parse(files...)
 }
 
-func readFiles(folder string) ([]File, error) {
+func readFiles(folder string) ([]file, error) {
 	all, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
-	var out []File
+	var out []file
 	for _, f := range all {
 		ext := filepath.Ext(f.Name())
 		if f.IsDir() || strings.HasPrefix(f.Name(), ".") || ext != ".yaml" && ext != ".yml" {
@@ -38,7 +44,7 @@ func readFiles(folder string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, File{name, text})
+		out = append(out, file{name, text})
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("folder %q has no files that end in .yaml or .yml", folder)
@@ -71,18 +77,18 @@ func Watch(ctx context.Context, folder string, current *Config, every time.Durat
 			changed(nil, now.err)
 			continue
 		}
-		changed(Parse(now.files...))
+		changed(parse(now.files...))
 	}
 }
 
 // state is the content of a folder.
 type state struct {
-	files []File
+	files []file
 	err   error
 }
 
 func (s state) equal(o state) bool {
-	return fmt.Sprint(s.err) == fmt.Sprint(o.err) && slices.EqualFunc(s.files, o.files, func(a, b File) bool {
-		return a.Name == b.Name && bytes.Equal(a.Text, b.Text)
+	return fmt.Sprint(s.err) == fmt.Sprint(o.err) && slices.EqualFunc(s.files, o.files, func(a, b file) bool {
+		return a.name == b.name && bytes.Equal(a.text, b.text)
 	})
 }

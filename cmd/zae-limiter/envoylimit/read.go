@@ -12,26 +12,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// File is a file of the configuration.
-type File struct {
-	Name string // for messages
-	Text []byte
+// file is a file of the configuration.
+type file struct {
+	name string // for messages
+	text []byte
 }
 
-// Parse reads a configuration as envoyproxy/ratelimit has it: each file is the rules of one domain. The
-// error names the file and the line of all that is not acceptable:
-//
-//	edge.yaml:4: unit is "fortnight", want second, minute, hour, day, week, month or year
-//
-// detailed_metric and value_to_metric are read, and do nothing: usage is counted for every bucket.
-// Refused are keys that are not known or not expressible (quota_mode), a * that does not end a value, a
-// rate limit without requests_per_unit, and a domain in two files.
-func Parse(files ...File) (*Config, error) {
+// parse reads a configuration: each file is the rules of one domain.
+func parse(files ...file) (*Config, error) {
 	c := &Config{domains: map[string]*node{}, files: files}
 	var wrong []error
 	for _, f := range files {
-		p := parser{file: f.Name}
-		p.read(c, f.Text)
+		p := parser{file: f.name}
+		p.read(c, f.text)
 		wrong = append(wrong, p.wrong...)
 	}
 	if err := errors.Join(wrong...); err != nil {

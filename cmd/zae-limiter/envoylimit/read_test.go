@@ -67,7 +67,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"domain: a\ndescriptors: &d\n- {key: a, descriptors: *d}": "3: anchor 'd' value contains itself",
 	} {
 		want = "f.yaml:" + strings.ReplaceAll(want, "\n", "\nf.yaml:")
-		c, err := Parse(File{"f.yaml", []byte(text)})
+		c, err := parse(file{"f.yaml", []byte(text)})
 		if c != nil || err == nil || err.Error() != want {
 			t.Errorf("%q: %v\nwant %s", text, err, want)
 		}
@@ -76,7 +76,7 @@ func TestConfigurationErrors(t *testing.T) {
 
 // What people write is read: comments, words in any case, numbers as values, aliases, nulls.
 func TestConfigurationsAreReadAsTheyAre(t *testing.T) {
-	c, err := Parse(File{"a.yaml", []byte(`---
+	c, err := parse(file{"a.yaml", []byte(`---
 # what is limited at the edge
 domain: edge
 descriptors:
@@ -97,7 +97,7 @@ descriptors:
     descriptors:
       - key: path
         rate_limit: {unit: month, requests_per_unit: 1, replaces: [{name: tight}]}
-`)}, File{"b.yaml", []byte("domain: empty")})
+`)}, file{"b.yaml", []byte("domain: empty")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("domain: a\ndescriptors: &d [{key: a, descriptors: *d}]"))
 	f.Add([]byte("? [a]\n: {<<: *x}\n---\n~"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := Parse(File{"f.yaml", text})
+		c, err := parse(file{"f.yaml", text})
 		if (c == nil) != (err != nil) || err != nil && !strings.HasPrefix(err.Error(), "f.yaml:") {
 			t.Errorf("%v, %v", c, err)
 		}

@@ -65,7 +65,9 @@ type rig struct {
 
 func parse(t *testing.T, text string) *envoylimit.Config {
 	t.Helper()
-	c, err := envoylimit.Parse(envoylimit.File{Name: "edge.yaml", Text: []byte(text)})
+	folder := t.TempDir()
+	write(t, folder, "edge.yaml", text)
+	c, err := envoylimit.ReadFolder(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
