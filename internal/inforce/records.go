@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// ErrDisabled: the resource is switched off for the entity.
+	// ErrDisabled says that the resource is switched off for the entity.
 	ErrDisabled = errors.New("limiter: disabled")
-	// ErrNoLimits: neither the call nor any level of the stored configuration has limits.
+	// ErrNoLimits says that neither the call nor any level of the stored configuration has limits.
 	ErrNoLimits = errors.New("limiter: no limits configured")
 )
 
