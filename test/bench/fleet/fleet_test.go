@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,6 @@ import (
 // package. The processes draw shards and pauses from one seed: what is left to chance is
 // in which order goroutines of one instant run.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // little is kept, and much is made
 	var mu sync.Mutex
 	chance := rand.New(rand.NewPCG(1, 1))
 	store.SetRandom(func() uint64 {
