@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/zeroae/zae-limiter-go/grpclimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -83,9 +84,7 @@ func newRig(t *testing.T, o grpclimit.Options, do func(context.Context) error) *
 	t.Cleanup(srv.Stop)
 	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	r.client = health.NewHealthClient(conn)
 	return r
@@ -130,18 +129,14 @@ func (r *rig) watch(ctx context.Context, key string) (messages int, err error) {
 func (r *rig) left(t *testing.T, key string) [2]int64 {
 	t.Helper()
 	b, err := r.table.Admin("").Peek(t.Context(), key, "api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return [2]int64{b[0].Levels[0].Remaining, b[0].Levels[1].Remaining}
 }
 
 func wantDenied(t *testing.T, err error, entity string, wait time.Duration) {
 	t.Helper()
 	s := status.Convert(err)
-	if s.Code() != codes.ResourceExhausted {
-		t.Fatalf("error %v, want %v", err, codes.ResourceExhausted)
-	}
+	check.MustEqual(t, s.Code(), codes.ResourceExhausted, "error %v", err)
 	if got, ok := grpclimit.RetryAfter(err); !ok || got != wait {
 		t.Errorf("retry after %v %v, want %v", got, ok, wait)
 	}
@@ -161,15 +156,11 @@ func wantDenied(t *testing.T, err error, entity string, wait time.Duration) {
 func TestUnaryIsDeniedWithDetails(t *testing.T) {
 	r := newRig(t, grpclimit.Options{}, fine)
 	for range 2 {
-		if err := r.check(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.check(t.Context(), "a"))
 	}
 	wantDenied(t, r.check(t.Context(), "a"), "a", 30*time.Second)
 	r.table.Advance(30 * time.Second)
-	if err := r.check(t.Context(), "a"); err != nil {
-		t.Errorf("after the wait: %v", err)
-	}
+	check.NoError(t, r.check(t.Context(), "a"), "after the wait")
 }
 
 func TestStreamIsDeniedWithDetails(t *testing.T) {
@@ -180,26 +171,21 @@ func TestStreamIsDeniedWithDetails(t *testing.T) {
 		}
 	}
 	n, err := r.watch(t.Context(), "a")
-	if n != 0 {
-		t.Errorf("%d messages of a denied stream", n)
-	}
+	check.Equal(t, n, 0, "messages of a denied stream")
 	wantDenied(t, err, "a", 30*time.Second)
 }
 
 func TestNothingDecided(t *testing.T) {
 	r := newRig(t, grpclimit.Options{}, fine)
 	_, err := r.client.Check(t.Context(), &health.HealthCheckRequest{})
-	if <-r.ended; status.Code(err) != codes.Unauthenticated {
-		t.Errorf("without a key: %v", err)
-	}
+	<-r.ended
+	check.Equal(t, status.Code(err), codes.Unauthenticated, "without a key: %v", err)
 	r.table.Fail(limiter.ErrUnavailable)
 	err = r.check(t.Context(), "a")
 	if wait, ok := grpclimit.RetryAfter(err); status.Code(err) != codes.Unavailable || !ok || wait != time.Second {
 		t.Errorf("table down: %v, wait %v", err, wait)
 	}
-	if s := status.Convert(err).Message(); s != "rate limiter unavailable" {
-		t.Errorf("a stranger is told %q", s)
-	}
+	check.Equal(t, status.Convert(err).Message(), "rate limiter unavailable", "a stranger is told")
 	for err, code := range map[error]codes.Code{limiter.ErrTooLarge: codes.InvalidArgument,
 		limiter.ErrDisabled: codes.PermissionDenied, limiter.ErrUnavailable: codes.Unavailable,
 		limiter.ErrUnknown: codes.Unavailable, limiter.ErrNoLimits: codes.Internal, errors.New("x"): codes.Internal} {
@@ -209,9 +195,8 @@ func TestNothingDecided(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if got := status.Code(grpclimit.Failed(gone, limiter.ErrUnavailable)); got != codes.Canceled {
-		t.Errorf("the client has gone away: %v", got)
-	}
+	check.Equal(t, status.Code(grpclimit.Failed(gone, limiter.ErrUnavailable)), codes.Canceled,
+		"the client has gone away")
 }
 
 // The status names the limits that deny, each with its wait.
@@ -256,9 +241,7 @@ func TestNeverIsNoRetryInfo(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	with := func(details ...protoadapt.MessageV1) error {
 		s, err := status.New(codes.Unavailable, "x").WithDetails(details...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return s.Err()
 	}
 	for _, c := range []struct {
@@ -290,9 +273,7 @@ func TestRequestFails(t *testing.T) {
 		t.Errorf("a stranger is told %v", told)
 	}
 	o.Failed = func(_ context.Context, _ grpclimit.Call, err error) error {
-		if !errors.Is(err, own) {
-			t.Errorf("failed with %v", err)
-		}
+		check.Is(t, err, own, "failed with")
 		return status.Error(codes.DataLoss, "mine")
 	}
 	if err := newRig(t, o, fine).check(t.Context(), "a"); status.Code(err) != codes.DataLoss {
@@ -307,9 +288,7 @@ func TestRequestLearnsOfTheCall(t *testing.T) {
 		calls = append(calls, c)
 		return request(ctx, c)
 	}}, fine)
-	if err := r.check(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.check(t.Context(), "a"))
 	_, _ = r.watch(t.Context(), "a")
 	for i, method := range []string{health.Health_Check_FullMethodName, health.Health_Watch_FullMethodName} {
 		c := calls[i]
@@ -327,18 +306,14 @@ func TestEndsOfLeases(t *testing.T) {
 	told := func(_ context.Context, _ grpclimit.Call, err error) { t.Errorf("told %v", err) }
 	r := newRig(t, grpclimit.Options{Settled: told}, func(ctx context.Context) error { return end(ctx) })
 	for range 5 { // all is given back
-		if err := r.check(t.Context(), "a"); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, r.check(t.Context(), "a"))
 	}
 	r = newRig(t, grpclimit.Options{}, func(ctx context.Context) error { return end(ctx) })
 	end = func(ctx context.Context) error {
 		r.table.Fail(limiter.ErrUnavailable)
 		return grpclimit.Lease(ctx).Settle(limiter.Costs{"tpm": 35})
 	}
-	if err := r.check(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, r.check(t.Context(), "a"))
 }
 
 // What the handler settles is written after it has returned, also when the client has
@@ -397,9 +372,7 @@ func TestSettling(t *testing.T) {
 			if got := r.left(t, c.key); got != c.left || !errors.Is(failed, c.failed) {
 				t.Errorf("%s that %s: left %v, want %v; %v", kind, c.key, got, c.left, failed)
 			}
-			if _, err := r.table.Admin("").Reset(t.Context(), c.key, "api"); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(r.table.Admin("").Reset(t.Context(), c.key, "api")))
 		}
 	}
 }
@@ -425,9 +398,7 @@ func TestStreamChargesWhileItGoesOn(t *testing.T) {
 		t.Errorf("%d messages, %d more charged, want 3 and 1", n, charged)
 	}
 	wantDenied(t, err, "a", 30*time.Second)
-	if got := r.left(t, "a"); got != [2]int64{0, 90} {
-		t.Errorf("left %v", got)
-	}
+	check.Equal(t, r.left(t, "a"), [2]int64{0, 90}, "left")
 }
 
 func TestHooksAndSkip(t *testing.T) {
@@ -451,9 +422,7 @@ func TestHooksAndSkip(t *testing.T) {
 		return nil
 	})
 	for range 5 {
-		if err := r.check(t.Context(), "a"); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, r.check(t.Context(), "a"))
 	}
 	var err error
 	for range 3 {
@@ -505,8 +474,6 @@ func TestCallsThatLoseTheirSlot(t *testing.T) {
 			table.Fail(nil)
 			return nil, context.Cause(ctx)
 		})
-		if !errors.Is(err, limiter.ErrSlotsLost) {
-			t.Errorf("the call ended with %v", err)
-		}
+		check.Is(t, err, limiter.ErrSlotsLost, "the call ended with")
 	})
 }

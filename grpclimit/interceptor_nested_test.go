@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/grpclimit"
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -86,9 +87,7 @@ func TestOuterLimitersGiveBackWhatAnInnerOneDenies(t *testing.T) {
 				}
 				return inner(ctx)
 			})
-			if err := inner(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, inner(t.Context()))
 			for range 5 {
 				if err := do(t.Context()); err == nil {
 					t.Errorf("%s that %s: granted", kind, c.name)
@@ -96,9 +95,7 @@ func TestOuterLimitersGiveBackWhatAnInnerOneDenies(t *testing.T) {
 			}
 			for name, want := range map[string]int64{"ip": c.spent, "mid": 1} {
 				b, err := w.Admin("").Peek(t.Context(), name, "r")
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				if spent := 9 - b[0].Levels[0].Remaining; spent != want || served != 1 || len(w.settled) > 0 {
 					t.Errorf("%s that %s: %d of %s spent, want %d; %d served, %v", kind, c.name, spent, name, want, served, w.settled)
 				}

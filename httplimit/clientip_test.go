@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -19,9 +20,7 @@ var ours = []string{"10.0.0.0/8", "192.0.2.1", "2001:db8:ffff::/48"}
 func clientIP(t testing.TB, trusted ...string) func(*http.Request) string {
 	t.Helper()
 	f, err := httplimit.ClientIP(trusted...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return f
 }
 
@@ -42,9 +41,8 @@ func TestClientIP(t *testing.T) {
 	named := clientIP(t, ours...)
 	check := func(plain, standard, want string) {
 		t.Helper()
-		if got := named(from(peer+":4711", plain, standard)); got != want {
-			t.Errorf("X-Forwarded-For %q, Forwarded %q: %q, want %q", plain, standard, got, want)
-		}
+		check.Equal(t, named(from(peer+":4711", plain, standard)), want,
+			"X-Forwarded-For %q, Forwarded %q", plain, standard)
 	}
 	// What each proxy has appended is read from the right.
 	check("", "", peer)
@@ -115,12 +113,8 @@ func TestClientIPOfAPeer(t *testing.T) {
 	} {
 		for _, trusted := range [][]string{nil, ours} {
 			got := clientIP(t, trusted...)(from(peer, "1.2.3.4", "for=1.2.3.4"))
-			if got != want {
-				t.Errorf("%q, behind %q: %q, want %q", peer, trusted, got, want)
-			}
-			if err := l.Allow(t.Context(), got, limiter.PerMinute("rpm", 100)); err != nil {
-				t.Errorf("%q is no entity: %v", got, err)
-			}
+			check.Equal(t, got, want, "%q, behind %q", peer, trusted)
+			check.NoError(t, l.Allow(t.Context(), got, limiter.PerMinute("rpm", 100)), "%q is no entity", got)
 		}
 	}
 }
@@ -158,9 +152,7 @@ func FuzzClientIP(f *testing.F) {
 				if client == name { // needs no quotes
 					quoted = standard + sep + "for=" + client
 				}
-				if got := named(from("10.0.0.1:1", appended, "")); got != name {
-					t.Errorf("X-Forwarded-For %q: %q", appended, got)
-				}
+				check.Equal(t, named(from("10.0.0.1:1", appended, "")), name, "X-Forwarded-For %q", appended)
 				for _, both := range [][2]string{{"", quoted}, {appended, standard}, {plain, quoted}, {appended, quoted}} {
 					if got := named(from("10.0.0.1:1", both[0], both[1])); got != name && got != "10.0.0.1" {
 						t.Errorf("X-Forwarded-For %q, Forwarded %q: %q", both[0], both[1], got)

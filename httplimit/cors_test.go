@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -32,16 +33,12 @@ func call(t *testing.T, h http.Handler, method, body string, fields ...string) *
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	r, err := http.NewRequestWithContext(t.Context(), method, srv.URL, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for pair := range slices.Chunk(fields, 2) {
 		r.Header.Set(pair[0], pair[1])
 	}
 	a, err := srv.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	a.Body.Close()
 	return a
 }
@@ -80,9 +77,8 @@ func TestScriptsReadTheFields(t *testing.T) {
 				table.Fail(limiter.ErrUnavailable)
 			}
 			a := call(t, c.handler, http.MethodGet, "", "X-Api-Key", key, "Origin", "https://example.com")
-			if got := strings.Join(a.Header.Values(field), " | "); got != want {
-				t.Errorf("%s, request %d, %s: exposed are %q, want %q", c.name, i, a.Status, got, want)
-			}
+			check.Equal(t, strings.Join(a.Header.Values(field), " | "), want,
+				"%s, request %d, %s: exposed", c.name, i, a.Status)
 			table.Fail(nil)
 		}
 		if a := call(t, c.handler, http.MethodGet, "", "X-Api-Key", c.name); strings.Contains(a.Header.Get(field), "Rat") {
@@ -96,9 +92,7 @@ func TestDenialsOfHandlersAreRead(t *testing.T) {
 	a := call(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httplimit.WriteDenied(w, r, httplimit.Denial{LimitError: &limiter.LimitError{}})
 	}), http.MethodGet, "", "Origin", "https://example.com")
-	if got := a.Header.Get("Access-Control-Expose-Headers"); got != "Retry-After" {
-		t.Errorf("exposed are %q", got)
-	}
+	check.Equal(t, a.Header.Get("Access-Control-Expose-Headers"), "Retry-After", "exposed")
 }
 
 // A preflight is no request that is limited, and nothing that merely looks like one is let through.
@@ -120,9 +114,8 @@ func TestPreflights(t *testing.T) {
 		{"options", "", slices.Concat(origin, asks), http.StatusUnauthorized},
 	} {
 		for range 3 { // of two a minute
-			if a := call(t, h, c.method, c.body, c.fields...); a.StatusCode != c.want {
-				t.Errorf("%s %q %q: %s, want %d", c.method, c.body, c.fields, a.Status, c.want)
-			}
+			a := call(t, h, c.method, c.body, c.fields...)
+			check.Equal(t, a.StatusCode, c.want, "%s %q %q: %s", c.method, c.body, c.fields, a.Status)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -162,17 +163,14 @@ func TestRequestedWithoutARequest(t *testing.T) {
 	if !ok {
 		t.Fatal(err)
 	}
-	if got := (httplimit.Denial{LimitError: denied}).Body().Limits[0].Requested; got != 3 {
-		t.Errorf("%d requested, want 3", got)
-	}
+	check.Equal(t, (httplimit.Denial{LimitError: denied}).Body().Limits[0].Requested, 3, "requested")
 	got := httplimit.Denial{LimitError: denied, Request: req}.Body().Limits
 	if got[0].Requested != 3 || got[1].Requested != 5 {
 		t.Errorf("%+v", got)
 	}
 	req.Costs = limiter.Costs{"tpm": 5} // of another request, then
-	if got := (httplimit.Denial{LimitError: denied, Request: req}).Body().Limits[0].Requested; got != 0 {
-		t.Errorf("%d requested of a limit that the request does not name", got)
-	}
+	check.Equal(t, (httplimit.Denial{LimitError: denied, Request: req}).Body().Limits[0].Requested, 0,
+		"requested of a limit that the request does not name")
 }
 
 // For a debt of centuries there is no number: nobody waits for it. The time in which an enormous
@@ -191,9 +189,7 @@ func TestFieldsOfCenturies(t *testing.T) {
 			"X-RateLimit-Remaining": "0",
 			"X-RateLimit-Reset":     "",
 		} {
-			if got := h.Get(name); got != want {
-				t.Errorf("%s is %q, want %q", name, got, want)
-			}
+			check.Equal(t, h.Get(name), want, name)
 		}
 		quota := []limiter.Status{{Limit: "budget", Capacity: 1, ResetAfter: longest, RetryAfter: time.Second}}
 		body := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: quota}}.Body()
@@ -201,9 +197,8 @@ func TestFieldsOfCenturies(t *testing.T) {
 			t.Errorf("%s resets at %d", body.Limits[0].Kind, at)
 		}
 		httplimit.XRateLimit(h, []limiter.Status{{Limit: "rpm", Capacity: 1, ResetAfter: 1}})
-		if got, want := h.Get("X-RateLimit-Reset"), strconv.FormatInt(time.Now().Unix()+1, 10); got != want {
-			t.Errorf("a reset a nanosecond from now is at %s, want %s", got, want)
-		}
+		check.Equal(t, h.Get("X-RateLimit-Reset"), strconv.FormatInt(time.Now().Unix()+1, 10),
+			"a reset a nanosecond from now is at")
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -55,13 +56,9 @@ func get(h http.Handler, key string) *httptest.ResponseRecorder {
 
 func wants(t *testing.T, w *httptest.ResponseRecorder, status int, fields map[string]string) {
 	t.Helper()
-	if w.Code != status {
-		t.Errorf("status %d, want %d: %s", w.Code, status, w.Body)
-	}
+	check.Equal(t, w.Code, status, "status : %s", w.Body)
 	for name, want := range fields {
-		if got := w.Header().Get(name); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		check.Equal(t, w.Header().Get(name), want, name)
 	}
 }
 
@@ -80,9 +77,7 @@ func TestGrantedAndDenied(t *testing.T) {
 		"Retry-After": "30", "RateLimit-Policy": policy, "Content-Type": "application/json", "Cache-Control": "no-store",
 	})
 	var body httplimit.Body
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(w.Body.Bytes(), &body))
 	want := httplimit.BodyLimit{
 		Entity: "a", Resource: "api", Limit: "rpm", Kind: "rate", Capacity: 2, RefillAmount: 2, RefillPeriod: 60,
 		Requested: 1, Exceeded: true, RetryAfterSeconds: new(30.0),
@@ -110,18 +105,15 @@ func TestNothingDecided(t *testing.T) {
 	table.Fail(limiter.ErrUnavailable)
 	w := get(h, "a")
 	wants(t, w, 503, map[string]string{"Retry-After": "1", "X-Content-Type-Options": "nosniff"})
-	if w.Body.String() != `{"error":"rate_limiter_unavailable"}`+"\n" {
-		t.Errorf("body: %s", w.Body)
-	}
+	check.Equal(t, w.Body.String(), `{"error":"rate_limiter_unavailable"}`+"\n", "body: %s", w.Body)
 	for _, policy := range []limiter.Policy{limiter.PolicyAllow, limiter.PolicyLocal} { // no field is of the table then
 		open := httplimit.New(down(t, policy), httplimit.Options{Request: request})(fine)
 		wants(t, get(open, "a"), 200, map[string]string{"RateLimit": "", "RateLimit-Policy": ""})
 	}
 	own := httplimit.New(down(t, limiter.PolicyBlock), httplimit.Options{Request: request,
 		Failed: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if w.WriteHeader(http.StatusTeapot); !errors.Is(err, limiter.ErrUnavailable) {
-				t.Errorf("failed with %v", err)
-			}
+			w.WriteHeader(http.StatusTeapot)
+			check.Is(t, err, limiter.ErrUnavailable, "failed with")
 		}})(fine)
 	wants(t, get(own, "a"), http.StatusTeapot, nil)
 	table.Fail(nil)
@@ -161,9 +153,8 @@ func TestHooksAndSkip(t *testing.T) {
 		},
 	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ran++
-		if skipped := r.Header.Get("X-Api-Key") == "health"; skipped != (httplimit.Lease(r) == nil) {
-			t.Error("a lease if and only if it was taken")
-		}
+		check.Equal(t, r.Header.Get("X-Api-Key") == "health", httplimit.Lease(r) == nil,
+			"a lease if and only if it was taken")
 	}))
 	for range 5 {
 		wants(t, get(h, "health"), 200, map[string]string{"RateLimit": ""})
@@ -224,9 +215,7 @@ func TestSettledMayBeNil(t *testing.T) {
 	h := httplimit.New(table.Limiter(nil), httplimit.Options{Request: request})(
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			table.Fail(limiter.ErrUnavailable)
-			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}))
 		}))
 	wants(t, get(h, "a"), 200, nil)
 }
@@ -239,9 +228,7 @@ func TestSettling(t *testing.T) {
 	left := func(key string) [2]int64 {
 		t.Helper()
 		b, err := ns.Peek(t.Context(), key, "api")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return [2]int64{b[0].Levels[0].Remaining, b[0].Levels[1].Remaining}
 	}
 	var failed error
@@ -253,15 +240,11 @@ func TestSettling(t *testing.T) {
 		switch r.Header.Get("X-Api-Key") {
 		case "settles":
 			leave()
-			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}))
 		case "panics":
 			panic("x")
 		case "panics later":
-			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}))
 			panic("x")
 		case "exits":
 			runtime.Goexit()
@@ -271,31 +254,24 @@ func TestSettling(t *testing.T) {
 				trouble = limiter.ErrUnknown
 			}
 			table.Fail(trouble)
-			if err := httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, httplimit.Lease(r).Settle(limiter.Costs{"tpm": 35}))
 		}
 	}))
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	r.Header.Set("X-Api-Key", "settles")
 	h.ServeHTTP(httptest.NewRecorder(), r)
-	if got := left("settles"); got != [2]int64{1, 15} {
-		t.Errorf("settled: %v", got)
-	}
+	check.Equal(t, left("settles"), [2]int64{1, 15}, "settled")
 	for key, want := range map[string][2]int64{"panics": {1, 40}, "panics later": {1, 15}, "exits": {1, 40}} {
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer func() {
-				if cause := recover(); (cause == "x") != (key != "exits") {
-					t.Errorf("%s: the panic is %v", key, cause)
-				}
+				cause := recover()
+				check.Equal(t, cause == "x", key != "exits", "%s: the panic is %v", key, cause)
 			}()
 			get(h, key)
 		})
 		all.Wait()
-		if got := left(key); got != want {
-			t.Errorf("a handler that %s: %v, want %v", key, got, want)
-		}
+		check.Equal(t, left(key), want, "a handler that %s", key)
 	}
 	get(h, "fails")
 	table.Fail(nil)
@@ -322,9 +298,7 @@ func TestPageShowsThisDenial(t *testing.T) {
 	}
 	shown += "\n" + w.Body.String()
 	page, err := os.ReadFile("../docs/http-grpc.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if !strings.Contains(string(page), shown) {
 		t.Errorf("docs/http-grpc.md shows another denial than this:\n%s", shown)
 	}
@@ -343,9 +317,7 @@ func TestRequestsThatLoseTheirSlot(t *testing.T) {
 		})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			table.Fail(limiter.ErrUnavailable)
 			<-r.Context().Done()
-			if err := context.Cause(r.Context()); !errors.Is(err, limiter.ErrSlotsLost) {
-				t.Errorf("the request ended with %v", err)
-			}
+			check.Is(t, context.Cause(r.Context()), limiter.ErrSlotsLost, "the request ended with")
 			table.Fail(nil)
 		}))
 		wants(t, get(h, "a"), http.StatusOK, nil)
@@ -377,9 +349,7 @@ func TestKindsAndWordsOfABody(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	httplimit.WriteFailed(w, nil, &httplimit.Error{Status: http.StatusPaymentRequired, Err: errors.New("x")})
-	if w.Body.String() != `{"error":"payment_required"}`+"\n" {
-		t.Errorf("body: %s", w.Body)
-	}
+	check.Equal(t, w.Body.String(), `{"error":"payment_required"}`+"\n", "body: %s", w.Body)
 }
 
 // A request may take from several keys: the tightest limit of each name is in the fields, and the body says what the
@@ -398,9 +368,7 @@ func TestSeveralKeys(t *testing.T) {
 	w := get(h, "a")
 	wants(t, w, 429, map[string]string{"Retry-After": "8", "X-RateLimit-Limit": "8"})
 	var body httplimit.Body
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(w.Body.Bytes(), &body))
 	if len(body.Limits) != 1 || body.Limits[0].Entity != "everybody" || body.Limits[0].Requested != 3 {
 		t.Errorf("body: %s", w.Body)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/httplimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -59,18 +60,14 @@ func newCounted(t *testing.T, counts func(int) bool, h http.HandlerFunc) *counte
 func (c *counted) spent() int64 {
 	c.t.Helper()
 	b, err := c.Admin("").Peek(c.t.Context(), "a", "api")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, err)
 	return 1000 - b[0].Levels[0].Remaining
 }
 
 func (c *counted) get() {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, err)
 	if a, err := http.DefaultClient.Do(r); err == nil { // else it has panicked
 		_, _ = io.Copy(io.Discard, a.Body)
 		a.Body.Close()
@@ -98,13 +95,9 @@ func writes(statuses ...int) http.HandlerFunc {
 // An answer counts by its status, however a handler writes it. What is not known to be free is kept.
 func TestCountsByStatus(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte("content"), 0o600))
 	must := func(err error) {
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 	}
 	for _, c := range []struct {
 		name                        string
@@ -191,15 +184,11 @@ func TestClientsThatLeaveAtAnyBytePay(t *testing.T) {
 			})
 			leave := func(header string, enough func(string) bool) (got string) {
 				conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nLeaves: %s\r\n\r\n", header)
 				for in := bufio.NewReader(conn); !enough(got); {
 					b, err := in.ReadByte()
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					got += string(b)
 				}
 				conn.Close()
@@ -247,9 +236,7 @@ func TestWritersThatCannot(t *testing.T) {
 			if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, http.ErrNotSupported) {
 				t.Errorf("hijacked: %v", err)
 			}
-			if err := http.NewResponseController(w).Flush(); !errors.Is(err, http.ErrNotSupported) {
-				t.Errorf("flushed: %v", err)
-			}
+			check.Is(t, http.NewResponseController(w).Flush(), http.ErrNotSupported, "flushed")
 			text := strings.Repeat("fine", 1-i)
 			if n, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader(text)); n != int64(len(text)) || err != nil {
 				t.Errorf("read %d, %v", n, err)

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // fake is a DynamoDB with one table at most.
@@ -120,9 +122,7 @@ func TestCreate(t *testing.T) {
 	streamless := Deployed()
 	streamless.StreamViewType = ""
 	provisioned, err := Deployed().Provisioned(Capacity{5, 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	const on, off = types.TimeToLiveStatusEnabled, types.TimeToLiveStatusDisabled
 	for _, c := range []struct {
 		name  string
@@ -151,9 +151,7 @@ func TestCreate(t *testing.T) {
 				(len(diff.Diffs) == 0 || diff.Table != "limits" || !strings.Contains(err.Error(), c.diff)) || !ok && err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
-			if !slices.Equal(c.db.calls, c.calls) {
-				t.Errorf("%s: calls %q, want %q", c.name, c.db.calls, c.calls)
-			}
+			check.Slices(t, c.db.calls, c.calls, "%s: calls", c.name)
 			if c.diff != "" {
 				return
 			}
@@ -224,9 +222,7 @@ func TestCreateLooksOften(t *testing.T) {
 
 // Describe tells what there is. Of a stream that was switched off DynamoDB still knows the last one.
 func TestDescribe(t *testing.T) {
-	if _, err := Describe(t.Context(), &fake{}, "limits"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("no table: %v", err)
-	}
+	check.Is(t, check.Err(Describe(t.Context(), &fake{}, "limits")), ErrNotFound, "no table")
 	db := existing(Deployed(), types.TimeToLiveStatusDisabling)
 	db.table.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(false),
 		StreamViewType: types.StreamViewTypeNewAndOldImages}
@@ -244,41 +240,29 @@ func TestDescribe(t *testing.T) {
 // What DynamoDB does not tell of a table, it does not have; units count only where they are provisioned.
 func TestDescribeTakesLittle(t *testing.T) {
 	want := Description{Spec: Spec{BillingMode: types.BillingModeProvisioned}}
-	if d := described(&types.TableDescription{}, nil); !reflect.DeepEqual(d, want) {
-		t.Errorf("of nothing: %+v", d)
-	}
+	check.Deep(t, described(&types.TableDescription{}, nil), want, "nothing")
 	d := described(&types.TableDescription{
 		BillingModeSummary:    &types.BillingModeSummary{BillingMode: types.BillingModePayPerRequest},
 		ProvisionedThroughput: &types.ProvisionedThroughputDescription{ReadCapacityUnits: aws.Int64(5)},
 	}, nil)
-	if d.Spec.Capacity != (Capacity{}) {
-		t.Errorf("on demand: %+v", d.Spec.Capacity)
-	}
+	check.Equal(t, d.Spec.Capacity, Capacity{}, "on demand")
 	d = described(&types.TableDescription{TableArn: aws.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits"),
 		Replicas: []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}, {RegionName: aws.String("us-east-1")}},
 	}, nil)
-	if !slices.Equal(d.Replicas, []string{"us-east-1"}) {
-		t.Errorf("replicas %q", d.Replicas)
-	}
+	check.Slices(t, d.Replicas, []string{"us-east-1"}, "replicas")
 }
 
 // Check looks at the table and changes nothing.
 func TestCheckOfATable(t *testing.T) {
-	if err := Check(t.Context(), &fake{}, "limits"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("no table: %v", err)
-	}
-	if err := Check(t.Context(), existing(Deployed(), types.TimeToLiveStatusEnabled), "limits"); err != nil {
-		t.Error(err)
-	}
+	check.Is(t, Check(t.Context(), &fake{}, "limits"), ErrNotFound, "no table")
+	check.NoError(t, Check(t.Context(), existing(Deployed(), types.TimeToLiveStatusEnabled), "limits"))
 	db := existing(Deployed(), types.TimeToLiveStatusDisabled)
 	diff, ok := errors.AsType[*DiffError](Check(t.Context(), db, "limits"))
 	if !ok || diff.Table != "limits" || !slices.Equal(diff.Diffs, []string{"time to live: is off, must be ttl"}) {
 		t.Errorf("without time to live: %v", diff)
 	}
 	const said = `limitertable: table "limits" is not as it must be: time to live: is off, must be ttl`
-	if diff.Error() != said {
-		t.Errorf("it says %s", diff)
-	}
+	check.Equal(t, diff.Error(), said, "it says %s", diff)
 	if want := []string{"describe", "look at ttl"}; !slices.Equal(db.calls, want) {
 		t.Errorf("calls %q, want %q", db.calls, want)
 	}

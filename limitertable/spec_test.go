@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var update = flag.Bool("update", false, "take the table of the committed template over")
@@ -19,13 +21,9 @@ var update = flag.Bool("update", false, "take the table of the committed templat
 // The table here is the one of the template that is deployed.
 func TestTableIsTheOneOfTheTemplate(t *testing.T) {
 	text, err := os.ReadFile("../infra/cdk/app/template.golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var template struct{ Resources map[string]map[string]any }
-	if err := json.Unmarshal(text, &template); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &template))
 	var want []map[string]any
 	for _, r := range template.Resources {
 		if r["Type"] == "AWS::DynamoDB::Table" {
@@ -33,26 +31,16 @@ func TestTableIsTheOneOfTheTemplate(t *testing.T) {
 			want = append(want, r)
 		}
 	}
-	if len(want) != 1 {
-		t.Fatalf("the template has %d tables", len(want))
-	}
+	check.MustEqual(t, len(want), 1, "the template has tables")
 	if *update {
 		out, err := json.MarshalIndent(want[0], "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("table.json", append(out, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, os.WriteFile("table.json", append(out, '\n'), 0o644))
 		return
 	}
 	var got map[string]any
-	if err := json.Unmarshal(resource, &got); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, want[0]) {
-		t.Error("table.json is not the table of the template: go test ./limitertable -update")
-	}
+	check.Must(t, json.Unmarshal(resource, &got))
+	check.Deep(t, got, want[0], "table.json is not the table of the template: go test ./limitertable -update")
 	if s := Deployed(); len(s.GlobalIndexes) != 4 || s.TTLAttribute != "ttl" || len(s.KeySchema) != 2 {
 		t.Errorf("deployed: %+v", s)
 	}
@@ -101,9 +89,7 @@ func TestCheck(t *testing.T) {
 			tt.change(&is)
 			err := Deployed().Check(Description{Name: "x", Spec: is})
 			if tt.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, err)
 				return
 			}
 			diff, ok := errors.AsType[*DiffError](err)
@@ -164,19 +150,13 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 func TestProvisioned(t *testing.T) {
 	want := Capacity{ReadUnits: 5, WriteUnits: 5}
 	text, err := os.ReadFile("../infra/cdk/app/testdata/provisioned.golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var template struct {
 		Resources map[string]struct{ Properties json.RawMessage }
 	}
-	if err := json.Unmarshal(text, &template); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &template))
 	parsed, err := parse(template.Resources["Table"].Properties)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	made, err := Deployed().Provisioned(want)
 	if err != nil || !reflect.DeepEqual(parsed, made) || parsed.Capacity != want {
 		t.Errorf("made %+v, %v\nof the template %+v", made, err, parsed)

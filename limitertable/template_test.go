@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // object is anything in JSON.
@@ -25,13 +27,9 @@ func golden(t *testing.T) map[string]object {
 func template(t *testing.T, file string) map[string]object {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var template struct{ Resources map[string]object }
-	if err := json.Unmarshal(text, &template); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &template))
 	return template.Resources
 }
 
@@ -66,21 +64,14 @@ func managed(t *testing.T) map[string]object {
 func held(t *testing.T, file string, want []byte) {
 	t.Helper()
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		check.Must(t, os.WriteFile(file, want, 0o644))
 		return
 	}
 	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("%s is not what the template says: go test ./limitertable -update", file)
-	}
+	check.Must(t, err)
+	check.Equal(t, string(got), string(want),
+		"%s is not what the template says: go test ./limitertable -update", file)
 }
 
 func indented(t *testing.T, v any) []byte {
@@ -89,9 +80,7 @@ func indented(t *testing.T, v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, e.Encode(v))
 	return []byte(b.String())
 }
 

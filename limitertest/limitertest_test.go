@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -23,9 +24,7 @@ func TestTheClockIsTheTests(t *testing.T) {
 	table := limitertest.New(t)
 	l := table.Limiter(nil)
 	for range 2 {
-		if _, err := l.Acquire(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
 	}
 	_, err := l.Acquire(t.Context(), ask)
 	denied, ok := errors.AsType[*limiter.LimitError](err)
@@ -33,40 +32,29 @@ func TestTheClockIsTheTests(t *testing.T) {
 		t.Fatalf("third of two: %v", err)
 	}
 	table.Advance(denied.RetryAfter - time.Millisecond)
-	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("a millisecond early: %v", err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrLimited, "a millisecond early")
 	table.Advance(time.Millisecond)
-	if _, err := l.Acquire(t.Context(), ask); err != nil {
-		t.Errorf("in time: %v", err)
-	}
+	check.NoError(t, check.Err(l.Acquire(t.Context(), ask)), "in time")
 }
 
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := limitertest.NewLive(t)
 		l := table.Limiter(nil)
-		if _, err := l.Acquire(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
 		table.Fail(limiter.ErrUnavailable)
-		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrUnavailable) {
-			t.Errorf("unavailable: %v", err)
-		}
+		check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrUnavailable, "unavailable")
 		open := ask
 		open.OnUnavailable = limiter.PolicyAllow
 		if lease, err := l.Acquire(t.Context(), open); err != nil || lease.Charged() {
 			t.Errorf("allowed: %v, %v", lease, err)
 		}
 		table.Fail(limiter.ErrUnknown)
-		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrUnknown) {
-			t.Errorf("unknown: %v", err)
-		}
+		check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrUnknown, "unknown")
 		table.Fail(nil)
 		time.Sleep(time.Second) // the limiter has begun to spare a table that does not answer
-		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-			t.Errorf("the lost answer took the second token: %v", err)
-		}
+		check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrLimited,
+			"the lost answer took the second token")
 	})
 }
 
@@ -74,14 +62,10 @@ func TestFailures(t *testing.T) {
 func TestStoredLimits(t *testing.T) {
 	table := limitertest.New(t)
 	ns := table.Admin("")
-	if err := ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1)))
 	l := table.Limiter(&limiter.Options{OnUnavailable: limiter.PolicyAllow})
 	stored := limiter.Request{Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1}}
-	if _, err := l.Acquire(t.Context(), stored); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(l.Acquire(t.Context(), stored)))
 	buckets, err := ns.Peek(t.Context(), "acme", "api")
 	if err != nil || buckets[0].Levels[0].Remaining != 0 {
 		t.Errorf("%+v, %v", buckets, err)
@@ -112,9 +96,8 @@ func TestMisuse(t *testing.T) {
 	}
 	table := limitertest.New(t)
 	begin := table.Now()
-	if table.Advance(0); table.Now() != begin {
-		t.Error("no time moves the clock")
-	}
+	table.Advance(0)
+	check.Equal(t, table.Now(), begin, "no time moves the clock")
 }
 
 // failing is a test that fails.
@@ -165,12 +148,8 @@ func TestSlowMachines(t *testing.T) {
 		table := limitertest.NewLive(t)
 		table.Trouble(limitertest.Trouble{Delay: 5 * time.Hour})
 		ns, l := table.Admin(""), table.Limiter(nil)
-		if err := ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1)); err != nil {
-			t.Error(err)
-		}
-		if _, err := l.Acquire(t.Context(), ask); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1)))
+		check.NoError(t, check.Err(l.Acquire(t.Context(), ask)))
 		table.Trouble(limitertest.Trouble{Hang: true})
 		if took, err := asked(t, l); !errors.Is(err, limiter.ErrUnknown) || took != 24*time.Hour {
 			t.Errorf("%v after %v", err, took)
@@ -182,13 +161,9 @@ func TestSlowMachines(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	table := limitertest.New(t)
 	api := admin.Scope{Resource: "api"}
-	if err := table.Admin("other").SetLimits(t.Context(), api, limiter.PerMinute("rpm", 1)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, table.Admin("other").SetLimits(t.Context(), api, limiter.PerMinute("rpm", 1)))
 	for name, want := range map[string]error{"other": nil, "": admin.ErrNotFound, "default": admin.ErrNotFound} {
-		if _, err := table.Admin(name).Config(t.Context(), api); !errors.Is(err, want) {
-			t.Errorf("limits in namespace %q: %v, want %v", name, err, want)
-		}
+		check.Is(t, check.Err(table.Admin(name).Config(t.Context(), api)), want, "limits in namespace %q", name)
 	}
 }
 
@@ -198,13 +173,9 @@ func TestWaitingInABubble(t *testing.T) {
 		l := limitertest.NewLive(t).Limiter(nil)
 		begin := time.Now()
 		for range 10 {
-			if _, err := l.Wait(t.Context(), ask); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(l.Wait(t.Context(), ask)))
 		}
-		if took := time.Since(begin); took != 4*time.Minute {
-			t.Errorf("10 of a bucket of 2 with 2 per minute took %v", took)
-		}
+		check.Equal(t, time.Since(begin), 4*time.Minute, "10 of a bucket of 2 with 2 per minute took")
 	})
 }
 
@@ -224,32 +195,23 @@ func TestSlotsAndTheClock(t *testing.T) {
 	table := limitertest.New(t)
 	l := table.Limiter(nil)
 	old, err := l.Acquire(t.Context(), jobs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	table.Advance(time.Minute + time.Second)
 	next, err := l.Acquire(t.Context(), jobs)
 	if err != nil || !lost(old) || lost(next) {
 		t.Fatalf("%v; lost: %v, %v", err, lost(old), err == nil && lost(next))
 	}
-	if err := old.Commit(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := l.Acquire(t.Context(), jobs); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("the slot of another lease was given back: %v", err)
-	}
+	check.NoError(t, old.Commit(t.Context()))
+	check.Is(t, check.Err(l.Acquire(t.Context(), jobs)), limiter.ErrLimited,
+		"the slot of another lease was given back")
 	synctest.Test(t, func(t *testing.T) {
 		l := limitertest.NewLive(t).Limiter(nil)
 		lease, err := l.Acquire(t.Context(), jobs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		time.Sleep(10 * time.Minute)
 		if _, err := l.Acquire(t.Context(), jobs); !errors.Is(err, limiter.ErrLimited) || lost(lease) {
 			t.Errorf("in a bubble: %v, lost: %v", err, lost(lease))
 		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, lease.Commit(t.Context()))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -109,9 +110,7 @@ func TestTroublesInOrder(t *testing.T) {
 		limitertest.Trouble{Operations: []string{"BatchGetItem"}}, // reads go well
 		limitertest.Trouble{Err: limitertest.ErrDenied},
 	)
-	if _, err := ns.Config(t.Context(), admin.Scope{Resource: "api"}); !errors.Is(err, admin.ErrNotFound) {
-		t.Errorf("read: %v", err)
-	}
+	check.Is(t, check.Err(ns.Config(t.Context(), admin.Scope{Resource: "api"})), admin.ErrNotFound, "read")
 	err := ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1))
 	if code, ok := errors.AsType[interface {
 		error
@@ -152,25 +151,17 @@ func TestWrapped(t *testing.T) {
 	wrapped := &counting{Table: table}
 	opts := &limiter.Options{Now: table.Now, Timeout: time.Hour}
 	l, err := limiter.Open(t.Context(), inFront{wrapped}, "any", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	l2, err := limiter.Open(t.Context(), wrapped, "any", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	before := wrapped.writes
 	for _, l := range []*limiter.Limiter{l, l2} {
-		if _, err := l.Acquire(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
 	}
 	if n := wrapped.writes - before; n < 2 {
 		t.Errorf("%d writes passed by, want one of each limiter", n)
 	}
-	if _, err := l2.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("third of two: %v", err)
-	}
+	check.Is(t, check.Err(l2.Acquire(t.Context(), ask)), limiter.ErrLimited, "third of two")
 }
 
 // Called directly, it answers with the types and errors of the SDK.
@@ -181,9 +172,7 @@ func TestCalledDirectly(t *testing.T) {
 	absent := "attribute_not_exists(#0)"
 	put := &dynamodb.PutItemInput{Item: key, ConditionExpression: &absent,
 		ExpressionAttributeNames: map[string]string{"#0": "PK"}}
-	if _, err := table.PutItem(t.Context(), put); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(table.PutItem(t.Context(), put)))
 	_, err := table.PutItem(t.Context(), put)
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); !ok || failed.Item["PK"] == nil {
 		t.Errorf("%v, want a failed condition with the item", err)

@@ -21,6 +21,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 	"github.com/zeroae/zae-limiter-go/otellimit"
@@ -37,9 +38,7 @@ func TestNeverIsNoWait(t *testing.T) {
 		t.Fatal(spans, err)
 	}
 	const want = "denied_by=acme,entity=acme,limit=images,outcome=denied,resource=gpt,writes=0"
-	if got := show(attribute.NewSet(spans[0].Attributes...)); got != want {
-		t.Errorf("the span says %s, want %s", got, want)
-	}
+	check.Equal(t, show(attribute.NewSet(spans[0].Attributes...)), want, "the span says")
 }
 
 // rig is an observer with everything that it exports in memory.
@@ -75,9 +74,7 @@ func show(set attribute.Set) string {
 func (r *rig) series() map[string]string {
 	r.t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := r.reader.Collect(context.Background(), &all); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, r.reader.Collect(context.Background(), &all))
 	out := map[string]string{}
 	for _, m := range all.ScopeMetrics[0].Metrics {
 		put := func(set attribute.Set, value any) {
@@ -112,9 +109,7 @@ func (r *rig) wants(want map[string]string) {
 	r.t.Helper()
 	got := r.series()
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if got[name] != want[name] {
-			r.t.Errorf("%s is %q, want %q", name, got[name], want[name])
-		}
+		check.Equal(r.t, got[name], want[name], name)
 		delete(got, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
@@ -135,28 +130,16 @@ func TestMetricsOfALimiter(t *testing.T) {
 		table := limitertest.NewLive(t)
 		l := table.Limiter(&limiter.Options{Observe: r.Observe})
 		settled, err := l.Acquire(t.Context(), ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(settled.Settle(limiter.Costs{"tpm": 15}), settled.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, errors.Join(settled.Settle(limiter.Costs{"tpm": 15}), settled.Commit(t.Context())))
 		back, err := l.Acquire(t.Context(), ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-			t.Fatal(err)
-		}
-		if err := back.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.MustBe(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrLimited)
+		check.Must(t, back.Rollback(t.Context()))
 		table.Fail(limiter.ErrUnavailable)
 		open := ask
 		open.OnUnavailable = limiter.PolicyAllow
-		if _, err := l.Acquire(t.Context(), open); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), open)))
 		r.wants(map[string]string{
 			"acquire.duration{outcome=ok}":                       "2 in 0s",
 			"acquire.duration{outcome=denied}":                   "1 in 0s",
@@ -212,9 +195,7 @@ func TestMetricsOfEveryEvent(t *testing.T) {
 	want["settle.duration{event=rollback,outcome=ok}"] = "2 in 2s"
 	r.wants(want)
 	r.Observe(t.Context(), limiter.Event{Kind: limiter.EventBreaker})
-	if got := r.series()["breaker.open{}"]; got != "0" {
-		t.Errorf("the breaker is closed and the gauge %s", got)
-	}
+	check.Equal(t, r.series()["breaker.open{}"], "0", "the breaker is closed and the gauge")
 }
 
 // Every instrument has the unit of what it measures, and says what that is.
@@ -226,9 +207,7 @@ func TestUnitsOfInstruments(t *testing.T) {
 	}
 	r.Observe(t.Context(), limiter.Event{Kind: limiter.EventAcquire, Err: &limiter.LimitError{Limit: "rpm"}})
 	var all metricdata.ResourceMetrics
-	if err := r.reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.reader.Collect(t.Context(), &all))
 	got := map[string]string{}
 	for _, m := range all.ScopeMetrics[0].Metrics {
 		if got[m.Name] = m.Unit; !strings.HasSuffix(m.Description, ".") {
@@ -275,9 +254,8 @@ func TestSpans(t *testing.T) {
 		spans := r.spans.GetSpans()
 		var told []string
 		for _, s := range spans[:len(spans)-1] {
-			if s.Parent.SpanID() != caller.SpanContext().SpanID() {
-				t.Errorf("%s is not under the caller's span", s.Name)
-			}
+			check.Equal(t, s.Parent.SpanID(), caller.SpanContext().SpanID(),
+				"%s is not under the caller's span", s.Name)
 			told = append(told, fmt.Sprintf("%s %s %s %v", s.Name, show(attribute.NewSet(s.Attributes...)),
 				s.Status.Code, s.EndTime.Sub(s.StartTime)))
 		}
@@ -374,18 +352,14 @@ var errRefused = errors.New("refused")
 func TestProviders(t *testing.T) {
 	for _, kind := range []string{"counter", "tokens", "histogram", "breaker", "clock"} {
 		_, err := otellimit.New(otellimit.Options{MeterProvider: refusing{kind: kind}})
-		if !errors.Is(err, errRefused) {
-			t.Errorf("a meter that refuses a %s: %v", kind, err)
-		}
+		check.Is(t, err, errRefused, "a meter that refuses a %s", kind)
 	}
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
 	defer otel.SetMeterProvider(before)
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	obs, err := otellimit.New(otellimit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	obs.Observe(t.Context(), limiter.Event{Kind: limiter.EventSplit})
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil || len(all.ScopeMetrics) != 1 {

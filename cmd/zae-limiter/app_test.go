@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -117,9 +118,7 @@ func TestWhereAWSIs(t *testing.T) {
 		{app{endpoint: "http://127.0.0.1:1"}, "us-east-1", false},
 	} {
 		db, err := c.app.database(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		o := db.Options()
 		if o.Region != c.region || aws.ToString(o.BaseEndpoint) != c.app.endpoint ||
 			o.DisableValidateResponseChecksum == c.checksums {
@@ -135,9 +134,7 @@ func TestWhatIsThisMachine(t *testing.T) {
 		"http://127.0.0.1:8000": true, "http://localhost:1": true, "http://[::1]:1": true,
 		"https://dynamodb.eu-west-1.amazonaws.com": false, "http://192.168.0.1:8000": false, "": false, ":": false,
 	} {
-		if got := loopback(&endpoint); got != want {
-			t.Errorf("%q: %v", endpoint, got)
-		}
+		check.Equal(t, loopback(&endpoint), want, "%q", endpoint)
 	}
 	if loopback(nil) {
 		t.Error("the endpoint of AWS is this machine")

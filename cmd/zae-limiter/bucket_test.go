@@ -1,9 +1,9 @@
 package main
 
 import (
-	"errors"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -16,16 +16,10 @@ func TestResetOfOneLimit(t *testing.T) {
 		_, err := s.table.Limiter(nil).Acquire(t.Context(), ask)
 		return err
 	}
-	if err := take(limiter.Costs{"rpm": 9, "tpm": 90}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, take(limiter.Costs{"rpm": 9, "tpm": 90}))
 	s.run(0, "reset", "-y", "acme", "gpt-4", "rpm")
-	if err := take(limiter.Costs{"rpm": 10, "tpm": 10}); err != nil {
-		t.Errorf("10 of 10 after the reset: %v", err)
-	}
-	if err := take(limiter.Costs{"tpm": 1}); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("1 of 0: %v", err)
-	}
+	check.NoError(t, take(limiter.Costs{"rpm": 10, "tpm": 10}), "10 of 10 after the reset")
+	check.Is(t, take(limiter.Costs{"tpm": 1}), limiter.ErrLimited, "1 of 0")
 }
 
 // Each limit says where it comes from: the scope at which it is stored, or the bucket itself, whose

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -56,9 +57,7 @@ func TestNamesAreOffered(t *testing.T) {
 		words := strings.Split(command, " ")
 		out, _ := s.run(0, append([]string{"__complete"}, words...)...)
 		got, _, _ := strings.Cut(out, ":")
-		if got := strings.Join(strings.Fields(got), " "); got != want {
-			t.Errorf("%q: offered %q, want %q", command, got, want)
-		}
+		check.Equal(t, strings.Join(strings.Fields(got), " "), want, "%q: offered", command)
 	}
 }
 
@@ -69,17 +68,14 @@ func TestAHundredNamesAreOffered(t *testing.T) {
 	for i := range 130 {
 		for _, name := range []string{"a", "b"}[:1+i%2] { // 130 and 65
 			scope := admin.Scope{Entity: fmt.Sprintf("%s%d", name, i)}
-			if err := ns.SetLimits(t.Context(), scope, limiter.PerMinute("rpm", 1)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, ns.SetLimits(t.Context(), scope, limiter.PerMinute("rpm", 1)))
 		}
 	}
 	for typed, want := range map[string]int{"": 100, "a": 100, "b": 65, "c": 0} {
 		out, _ := s.run(0, "__complete", "peek", typed)
 		names, _, _ := strings.Cut(out, ":")
-		if got := strings.Fields(names); len(got) != want {
-			t.Errorf("%q: %d names are offered, want %d", typed, len(got), want)
-		}
+		got := strings.Fields(names)
+		check.Equal(t, len(got), want, "%q: names are offered", typed)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
@@ -39,9 +40,7 @@ func TestCost(t *testing.T) {
 	var err error
 	alone := filepath.Join(t.TempDir(), "alone.json")
 	const template = `{"Resources":{"T":{"Type":"AWS::DynamoDB::Table","Properties":{"BillingMode":"PAY_PER_REQUEST"}}}}`
-	if err := os.WriteFile(alone, []byte(template), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(alone, []byte(template), 0o600))
 	got := map[string]map[string]pricing.Line{}
 	for name, flags := range map[string]string{
 		"default": "", "table": "--table-only", "provisioned": "--provisioned --utilization 0.7",
@@ -53,9 +52,7 @@ func TestCost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sum := math.Round(got["table"]["sum"].Dollars); sum != 47 {
-		t.Errorf("the example costs $%v, want 47", sum)
-	}
+	check.Equal(t, math.Round(got["table"]["sum"].Dollars), 47, "the example costs $")
 	if a, b := got["default"]["sum"], got["template"]["sum"]; a != b || a.Dollars < got["table"]["sum"].Dollars+10 {
 		t.Errorf("the default costs %v, its template %v", a, b)
 	}
@@ -69,9 +66,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("a table without usage: %v", a)
 	}
 	other := filepath.Join(t.TempDir(), "other.json")
-	if err := os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600))
 	for flags, want := range map[string]string{
 		"--settle 2": "--settle is 2, want 0 to 1", "--rate 0": "--rate is 0, want more than 0 to 1e+12",
 		"--utilization 0": "--utilization is 0, want more than 0 to 1",

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -76,13 +77,9 @@ func openCounted(t *testing.T, s *shell, most int) (*counted, dashboard) {
 	t.Helper()
 	db := &counted{memory: s.table}
 	all, err := admin.Open(t.Context(), db, "zae-limiter", &admin.Options{Now: s.table.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := all.Namespace(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return db, dashboard{ns, most, s.table.Now}
 }
 
@@ -136,9 +133,7 @@ func TestDashboardGoesOn(t *testing.T) {
 	key := layout.BucketKey(s.table.Admin("").ID(), "acme", "gpt-4", 0).Item()
 	in := map[string]types.KeysAndAttributes{"zae-limiter": {Keys: []map[string]types.AttributeValue{key}}}
 	out, err := s.table.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: in})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	bad := out.Responses["zae-limiter"][0]
 	bad["rf"] = item.S("now")
 	s.table.Trouble()
@@ -207,16 +202,12 @@ func TestDashboardCommand(t *testing.T) {
 	s, _ := dashboardRig(t, 1)
 	line, end := s.begins("dashboard", "--http", "localhost:0")
 	resp, err := http.Get(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	page, err := io.ReadAll(resp.Body)
 	if resp.Body.Close(); err != nil || !strings.Contains(string(page), "<title>Limits of default</title>") {
 		t.Errorf("%v: %s", err, page)
 	}
-	if got := end(); got != 0 {
-		t.Errorf("ended in %d", got)
-	}
+	check.Equal(t, end(), 0, "ended in")
 	for flags, want := range map[string]string{
 		"--http 8082": "want an address like localhost:8082", "--http :8082": "name the host too, as in localhost:8082",
 		"--most 0": "--most 0: want 1 or more",

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
 )
 
@@ -107,17 +108,11 @@ func withEmulator(t *testing.T) (folder string) {
 	os.Unsetenv("AWS_EC2_METADATA_DISABLED") // noAWS has it set again
 	folder = t.TempDir()
 	file := filepath.Join(folder, "node_modules", emulator.Dynoxide.Package().Name, "dynoxide")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	script := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s \"$@\"\n", emulatorVariable, quoted(folder), quoted(self))
-	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(script), 0o755))
 	return folder
 }
 
@@ -168,9 +163,7 @@ func TestDevRunsACommand(t *testing.T) {
 func TestDevReadsTheStream(t *testing.T) {
 	folder := withEmulator(t)
 	third := filepath.Join(folder, "third")
-	if err := syscall.Mkfifo(third, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, syscall.Mkfifo(third, 0o644))
 	_, errs := (&shell{T: t}).run(0, dev(folder, "--", "cat", third)...)
 	if n := strings.Count(errs, "aggregator: "); n != 1 || !strings.Contains(errs, "DescribeStream") {
 		t.Errorf("told %d times: %s", n, errs)
@@ -212,14 +205,10 @@ func TestHowDevEnds(t *testing.T) {
 	folder := withEmulator(t)
 	args := dev(folder, "--no-functions", "-o", "json")
 	err := devUntil(t, args, func(cancel func(), env map[string]string) {
-		if env["ZAEL_STACK"] != "zae-limiter" {
-			t.Errorf("environment %q", env)
-		}
+		check.Equal(t, env["ZAEL_STACK"], "zae-limiter", "environment %q", env)
 		cancel()
 	})
-	if err != nil {
-		t.Errorf("interrupted: %v", err)
-	}
+	check.NoError(t, err, "interrupted")
 	err = devUntil(t, args, func(_ func(), env map[string]string) {
 		if answer, err := http.Get(env["AWS_ENDPOINT_URL_DYNAMODB"]); err == nil {
 			_ = answer.Body.Close()
@@ -241,9 +230,7 @@ func TestDevInterruptsItsCommand(t *testing.T) {
 		script := fmt.Sprintf(`trap 'kill $!; exit %d' INT; sleep 1000 >/dev/null 2>&1 & echo ready; wait`, code)
 		err := devUntil(t, dev(folder, "--no-functions", "--", "sh", "-c", script),
 			func(cancel func(), _ map[string]string) { cancel() })
-		if status(err) != code {
-			t.Errorf("status %d, want %d: %v", status(err), code, err)
-		}
+		check.Equal(t, status(err), code, "status : %v", err)
 	}
 }
 
@@ -253,9 +240,7 @@ func TestDevWithoutATable(t *testing.T) {
 	for operation, want := range map[string]string{
 		"CreateTable": `create table "zae-limiter": `, "BatchGetItem": "limiter: not set up: ",
 	} {
-		if err := os.WriteFile(filepath.Join(folder, "refused"), []byte(operation), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(filepath.Join(folder, "refused"), []byte(operation), 0o644))
 		_, errs := (&shell{T: t}).run(failed, dev(folder, "--", "echo", "ran")...)
 		if !strings.Contains(errs, want) {
 			t.Errorf("without %s: %s", operation, errs)
@@ -284,9 +269,7 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 	var out strings.Builder
 	a := &app{out: &out, format: "table", table: "mine", namespace: "team a"}
 	forget, err := a.printEnvironment([]variable{{"ZAEL_STACK", "mine"}, {"ZAEL_NAMESPACE", "team's $HOME `x`"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, want := range []string{"# Table mine with the namespace team a, until", "\n" + os.Args[0] + " load --rate"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -314,9 +297,7 @@ func TestTheEnvironmentIsNotLostInSilence(t *testing.T) {
 	folder := withEmulator(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	args := append([]string{"-c", `ulimit -f 0; exec "$0" "$@"`, self}, dev(folder, "--no-functions")...)
 	cmd := exec.CommandContext(t.Context(), "sh", args...)
 	cmd.Env = append(os.Environ(), mainVariable+"=1", "GOCOVERDIR=")

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -27,9 +27,7 @@ func TestArrivals(t *testing.T) {
 			t.Errorf("%s: %d arrivals within a minute, the last at %v", kind, len(at), at[len(at)-1])
 		}
 	}
-	if at := arrivals(bursts, 3, 2*time.Second, random); !slices.Equal(at, []time.Duration{0, 0, 0, 1e9, 1e9, 1e9}) {
-		t.Errorf("bursts: %v", at)
-	}
+	check.Slices(t, arrivals(bursts, 3, 2*time.Second, random), []time.Duration{0, 0, 0, 1e9, 1e9, 1e9}, "bursts")
 }
 
 // A load test admits what the limits allow, on a table in memory and in virtual time.
@@ -55,9 +53,7 @@ func TestLoad(t *testing.T) {
 			"behind_arrival_ms": map[string]any{"p50": 0.0, "p95": 0.0, "p99": 0.0, "max": 0.0},
 			"writes":            14.0, "denied_without_a_call": 26.0,
 		} {
-			if !reflect.DeepEqual(got[name], want) {
-				t.Errorf("%s: %v, want %v", name, got[name], want)
-			}
+			check.Deep(t, got[name], want, name)
 		}
 		for i, name := range []string{"load-1", "load-2"} {
 			e := got["entities"].([]any)[i].(map[string]any)
@@ -79,9 +75,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("a report that cannot be written was noticed after %v", took)
 		}
 		time.AfterFunc(250*time.Millisecond, func() {
-			if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
 		})
 		s.says(1, "load --limit rpm=1 --rate 2 --duration 1s --arrivals constant --report "+file, "offered 2",
 			"is a directory")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -24,13 +25,9 @@ func TestAxesEndAtRoundNumbers(t *testing.T) {
 // The report of a run has its figures, its plots and the worst window of each limit.
 func TestReport(t *testing.T) {
 	r, err := summarize(aRun())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	page, err := r.html()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	golden(t, "testdata/load.html", string(page))
 }
 
@@ -103,9 +100,7 @@ func TestBurstsAreSeen(t *testing.T) {
 		{constant, time.Hour, 6 * time.Second}, {poisson, 24 * time.Hour, 144 * time.Second},
 	} {
 		plan := loadPlan{Arrivals: c.arrivals, Duration: c.over}
-		if got := binWidth(plan); got != c.want {
-			t.Errorf("%s for %v: bars of %v, want %v", c.arrivals, c.over, got, c.want)
-		}
+		check.Equal(t, binWidth(plan), c.want, "%s for %v: bars of", c.arrivals, c.over)
 	}
 	plan := loadPlan{Arrivals: bursts, Duration: 2 * time.Second, Entities: 1}
 	var samples []sample

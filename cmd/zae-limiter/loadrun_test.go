@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -30,9 +31,7 @@ func onFleet(t *testing.T, p loadPlan, f func(t *testing.T, table *limitertest.T
 		table := limitertest.NewLive(t)
 		table.Admin("")
 		fleet, err := (&app{memory: table}).fleet(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		f(t, table, fleet)
 	})
 }
@@ -46,12 +45,8 @@ func TestLoadShowsItsProgress(t *testing.T) {
 		early := make(chan string, 1)
 		time.AfterFunc(350*time.Millisecond, func() { early <- told.text() })
 		fleet.run(t.Context(), told)
-		if got, want := <-early, "4 of 10 asked: 2 admitted, 0 denied, 2 failed"; got != want {
-			t.Errorf("after 350 ms: %q, want %q", got, want)
-		}
-		if got, want := told.text(), "10 of 10 asked: 5 admitted, 3 denied, 2 failed"; got != want {
-			t.Errorf("at the end: %q, want %q", got, want)
-		}
+		check.Equal(t, <-early, "4 of 10 asked: 2 admitted, 0 denied, 2 failed", "after 350 ms")
+		check.Equal(t, told.text(), "10 of 10 asked: 5 admitted, 3 denied, 2 failed", "at the end")
 	})
 }
 
@@ -66,9 +61,7 @@ func TestLoadIsInterrupted(t *testing.T) {
 			defer cancel()
 			table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Delay: 200 * time.Millisecond})
 			got := fleet.run(ctx, startProgress(io.Discard, false))
-			if len(got.samples) != c.asked {
-				t.Errorf("%s: %d asked, want %d", about, len(got.samples), c.asked)
-			}
+			check.Equal(t, len(got.samples), c.asked, "%s: asked", about)
 			for i, s := range got.samples {
 				if due := time.Duration(i) * 100 * time.Millisecond; s.start != due || s.err != nil && i < 5 {
 					t.Errorf("%s: request %d at %v: %v", about, i, s.start, s.err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -130,9 +131,7 @@ func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
 	if err == nil {
 		_, err = l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	file, write := aManifest(t)
 	write("resources: {gpt-4: {limits: {rpm: {capacity: 7}}}}\n")
 	s.db.SetSerialHook(func(o memdynamo.Op) (bool, error) {
@@ -158,9 +157,7 @@ func TestSummaryOfAPlan(t *testing.T) {
 	for _, action := range []admin.Action{admin.ActionCreate, admin.ActionUpdate, admin.ActionDelete} {
 		plan.Steps = append(plan.Steps, admin.Step{Action: action, Scope: admin.Scope{Resource: "gpt-4"}})
 	}
-	if got := summary(plan); got != "3 changes to apply: 1 to create, 1 to update, 1 to delete" {
-		t.Errorf("in all: %q", got)
-	}
+	check.Equal(t, summary(plan), "3 changes to apply: 1 to create, 1 to update, 1 to delete", "in all")
 }
 
 // What others have stored does not steer the terminal of who looks at a plan.

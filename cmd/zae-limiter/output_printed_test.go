@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -211,23 +212,17 @@ func TestHelp(t *testing.T) {
 	}
 	walk(root(&app{}), nil)
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	golden(t, "testdata/help.txt", strings.ReplaceAll(got.String(), cache, "CACHE"))
 }
 
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	a, b := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range a {
 		if i >= len(b) || a[i] != b[i] {
@@ -235,7 +230,5 @@ func golden(t *testing.T, file, got string) {
 				strings.Join(b[min(i, len(b)):min(i+8, len(b))], "\n"))
 		}
 	}
-	if len(a) != len(b) {
-		t.Fatalf("%s has %d lines, want %d", file, len(a), len(b))
-	}
+	check.MustEqual(t, len(a), len(b), "%s has lines", file)
 }

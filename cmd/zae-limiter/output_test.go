@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 )
 
 func TestStoredTextDoesNotSteerTheTerminal(t *testing.T) {
-	if got := harmless("a\x1b[2J\tb\u009b1m\n"); got != "a?[2J\tb?1m?" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, harmless("a\x1b[2J\tb\u009b1m\n"), "a?[2J\tb?1m?")
 	for _, c := range "\u202a\u202e\u2066\u2069\u200e\u061c\u2028\u2029\u200b\ufeff\u00ad\U000e0041\x7f\r" {
 		if got := harmless("a" + string(c) + "b"); got != "a?b" {
 			t.Errorf("%U: %q", c, got)
@@ -34,9 +33,7 @@ func TestNamesOfOthersDoNotSteerTheTerminal(t *testing.T) {
 	ns := s.table.Admin("")
 	const name = "a\u202eb\u2028c\u009bd"
 	e := admin.Entity{ID: "acme", Metadata: map[string]any{"note": name}}
-	if _, err := ns.CreateEntity(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(ns.CreateEntity(t.Context(), e)))
 	s.stores(config.Entity{Namespace: ns.ID(), ID: "python", Name: name}.Item()) // which takes any name
 	for _, args := range [][]string{
 		{"entity", "get", "python"}, {"entity", "get", "python", "-o", "json"}, {"entity", "get", "acme", "-o", "json"},
@@ -57,9 +54,7 @@ func TestExportsHoldNoFormulas(t *testing.T) {
 	s := newShell(t)
 	ns := s.table.Admin("")
 	for _, name := range []string{"=cmd()", "+1", "-2", "@x", "＝x"} {
-		if _, err := ns.CreateEntity(t.Context(), admin.Entity{ID: "acme" + name, Name: name}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(ns.CreateEntity(t.Context(), admin.Entity{ID: "acme" + name, Name: name})))
 		out, _ := s.run(0, "entity", "get", "acme"+name, "-o", "csv")
 		if all, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || all[1][1] != "'"+name {
 			t.Errorf("%q: %q, %v", name, all, err)
@@ -84,9 +79,7 @@ func TestExportsHoldNoFormulas(t *testing.T) {
 			}
 		}
 	}
-	if got := exported("\tx") + exported("\rx"); got != "'\tx'\rx" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, exported("\tx")+exported("\rx"), "'\tx'\rx")
 	var r rows
 	r.add(-5, int64(-6), -7.5, amount{-1_500_000, true}, "-8", cut("-9"), time.Duration(-1))
 	got := strings.Join(each(r.body[0], exported), " ")

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A plot has more than one bar: windows of one length, and all entities that use a limit.
@@ -23,9 +23,7 @@ func TestPlotsCompare(t *testing.T) {
 		!strings.Contains(got, "b on api  2024-02-01 00:00  █") {
 		t.Errorf("%s", got)
 	}
-	if got := plotUsage(all[:1]); got != "" {
-		t.Errorf("a plot of one bar each: %s", got)
-	}
+	check.Equal(t, plotUsage(all[:1]), "", "a plot of one bar each")
 	if got := plotUsage(all[3:]); strings.Count(got, ", daily, tokens\n") != 2 {
 		t.Errorf("%s", got)
 	}
@@ -41,10 +39,7 @@ func TestBars(t *testing.T) {
 		"d         0",
 		"e         -3",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("bars: %q, want %q", got, want)
-	}
-	if got := bars([]bar{{"x", amount{1, false}}, {"y", amount{1_000_000, false}}}, 10)[0]; got != "x  ▏           1" {
-		t.Errorf("a value that is not zero is not seen: %q", got)
-	}
+	check.Slices(t, got, want, "bars")
+	check.Equal(t, bars([]bar{{"x", amount{1, false}}, {"y", amount{1_000_000, false}}}, 10)[0], "x  ▏           1",
+		"a value that is not zero is not seen")
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Those who wait for long see on their terminal each second that there were more requests, in one line that is
@@ -33,9 +35,8 @@ func TestProgress(t *testing.T) {
 		p = startProgress(&told, false)
 		p.requests.Add(9)
 		time.Sleep(time.Minute)
-		if p.end(); told.String() != "" {
-			t.Errorf("told a program %q", told.String())
-		}
+		p.end()
+		check.Equal(t, told.String(), "", "told a program")
 	})
 }
 
@@ -63,14 +64,10 @@ func TestProgressGivesWayToOutput(t *testing.T) {
 // another program is for nobody's eyes.
 func TestTerminalsAreRecognized(t *testing.T) {
 	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer device.Close()
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer file.Close()
 	for _, c := range []struct {
 		out  io.Writer
@@ -78,8 +75,6 @@ func TestTerminalsAreRecognized(t *testing.T) {
 		want bool
 	}{{device, "xterm", true}, {device, "dumb", false}, {file, "xterm", false}, {&strings.Builder{}, "xterm", false}} {
 		t.Setenv("TERM", c.term)
-		if got := terminal(c.out); got != c.want {
-			t.Errorf("%T, TERM %s: %v, want %v", c.out, c.term, got, c.want)
-		}
+		check.Equal(t, terminal(c.out), c.want, "%T, TERM %s", c.out, c.term)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 )
 
@@ -59,16 +60,12 @@ func (g *given) Invoke(context.Context, replay.Function, []byte) ([]byte, int, e
 func batches(t *testing.T) *given {
 	t.Helper()
 	event, err := os.ReadFile(filepath.Join("..", "..", "events", "archiver-expired.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	batch, err := json.Marshal(map[string]any{
 		"requestContext": map[string]any{"functionArn": "archiver", "condition": "RetryAttemptsExhausted"},
 		"timestamp":      "2026-01-01T00:00:00.000Z", "payload": string(event), "version": "1.0",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return &given{objects: map[string]string{replay.BatchPrefix + "a": string(batch)}}
 }
 
@@ -113,9 +110,7 @@ func TestReplayDelivers(t *testing.T) {
 		if want := fmt.Sprintf("1 object, %d left", c.stay); !strings.Contains(errs.String(), want) {
 			t.Errorf("said %q, want %q", errs.String(), want)
 		}
-		if text := a.progress.text(); text != "1 object" {
-			t.Errorf("progress %q", text)
-		}
+		check.Equal(t, a.progress.text(), "1 object", "progress")
 	}
 }
 
@@ -142,9 +137,7 @@ func TestReplayInColumns(t *testing.T) {
 	if v.Error != "" || v.Reason != "malformed" { // the reason is said already
 		t.Errorf("%+v", v)
 	}
-	if got := amounts(map[string]int64{"tpm": 20, "rpm": 1}); got != "rpm 1, tpm 20" {
-		t.Errorf("amounts %q", got)
-	}
+	check.Equal(t, amounts(map[string]int64{"tpm": 20, "rpm": 1}), "rpm 1, tpm 20", "amounts")
 }
 
 // Without a yes nothing is delivered. Nobody is asked about a stack that is not there.

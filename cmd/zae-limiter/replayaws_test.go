@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/replay"
 	snapshot "github.com/zeroae/zae-limiter-go/internal/usage"
@@ -52,9 +53,7 @@ func onStack(t *testing.T, a *aStack) aws.Config {
 	// By name: buckets of an address of numbers have no names of their own anyway.
 	t.Setenv("AWS_ENDPOINT_URL", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
 	cfg, err := (&app{}).awsConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return cfg
 }
 
@@ -204,9 +203,7 @@ func TestReplayInvokes(t *testing.T) {
 			t.Errorf("%q: %d, %v, want %d", log, n, err, want)
 		}
 	}
-	if n := malformed(base64.StdEncoding.EncodeToString([]byte(line("7"))) + "%"); n != -1 {
-		t.Errorf("a log that is spoilt: %d", n)
-	}
+	check.Equal(t, malformed(base64.StdEncoding.EncodeToString([]byte(line("7")))+"%"), -1, "a log that is spoilt")
 	stack.log, stack.failed = line("0"), "Unhandled"
 	out, n, err = f.Invoke(t.Context(), replay.Archiver, nil)
 	if err == nil || out != nil || n != -1 || err.Error() != `Unhandled: {"batchItemFailures":[]}` {
@@ -265,9 +262,7 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 	}))
 	defer server.Close()
 	cfg, err := (&app{}).awsConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	b := objectBucket{name: "given-up", s3: s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.BaseEndpoint, o.UsePathStyle = aws.String(server.URL), true
 	})}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -55,17 +56,11 @@ func TestServeAThousandConnections(t *testing.T) {
 	db := memdynamo.New(func() int64 { return time.Now().UnixMilli() })
 	table := walled{db.Client()}
 	all, err := admin.Open(t.Context(), table, "x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := all.Register(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	many := limiter.PerSecond("rps", 1_000_000_000)
-	if err := ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, many); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, many))
 	s := serveFrom(t, table, "--ahead", "500ms", "--timeout", "1m")
 	s.write("edge.yaml", "domain: edge\ndescriptors:\n"+
 		"  - {key: user, rate_limit: {unit: second, requests_per_unit: 4000000000}}\n")
@@ -120,9 +115,7 @@ func TestServeAThousandConnections(t *testing.T) {
 		var senders sync.WaitGroup
 		for _, do := range round {
 			senders.Go(func() {
-				if err := do(); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, do())
 			})
 		}
 		if senders.Wait(); t.Failed() {

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,6 +38,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -163,9 +163,7 @@ func (s *served) get(path string) (int, string) {
 func TestServe(t *testing.T) {
 	s := serve(t)
 	conn := s.dial(insecure.NewCredentials())
-	if got := s.codes(conn, "user", "ann", 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
-		t.Errorf("answers %v", got)
-	}
+	check.Slices(t, s.codes(conn, "user", "ann", 3), []string{"OK", "OK", "OVER_LIMIT"}, "answers")
 	s.codes(conn, "trial", "ann", 2)
 	for _, name := range healthNames {
 		h, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
@@ -174,13 +172,9 @@ func TestServe(t *testing.T) {
 		}
 	}
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
-		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}))
 	if r, err := stream.Recv(); err != nil || !strings.Contains(r.String(), healthNames[2]) {
 		t.Errorf("reflection: %v, %v", r, err)
 	}
@@ -211,9 +205,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	s.stop()
-	if code := <-s.code; code != 0 {
-		t.Errorf("ended in %d", code)
-	}
+	check.Equal(t, <-s.code, 0, "ended in")
 	if _, err := net.Dial("tcp", s.grpc); err == nil {
 		t.Error("it listens after its end")
 	}
@@ -229,9 +221,7 @@ func TestServeSaysErrorsSeldom(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		report(errors.New("late"))
-		if got := out.String(); got != "no decision: down\nno decision: late (and 2 more)\n" {
-			t.Errorf("%q", got)
-		}
+		check.Equal(t, out.String(), "no decision: down\nno decision: late (and 2 more)\n")
 	})
 }
 
@@ -249,9 +239,7 @@ func TestServeRefusesWhatIsTooLong(t *testing.T) {
 		"/v1/acquire": `{"entity": "` + long[:64<<10] + `", "resource": "api", "costs": {"rpm": 1}}`,
 	} {
 		resp, err := http.Post("http://"+s.http+path, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _ = resp.Body.Close(); resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d bytes to %s: %d", len(body), path, resp.StatusCode)
 		}
@@ -261,9 +249,7 @@ func TestServeRefusesWhatIsTooLong(t *testing.T) {
 	}
 	for _, value := range []string{"ann", long[:1<<10], long[:1<<10] + "y", "a\x00b", "a\nb", "", "|",
 		"2001:db8::1"} {
-		if got := s.codes(conn, "user", value, 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
-			t.Errorf("%.10q: answers %v", value, got)
-		}
+		check.Slices(t, s.codes(conn, "user", value, 3), []string{"OK", "OK", "OVER_LIMIT"}, "%.10q: answers", value)
 	}
 }
 
@@ -284,9 +270,7 @@ func TestServeLimitsWhatIsNotUTF8(t *testing.T) {
 		"ÿ", "\ufffd", "ÿé", "%FF", `\xff`, limiter.Hashed("\xff")} {
 		text, err := proto.Marshal(&ratelimit.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{
 			{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: strings.Repeat("?", len(value))}}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		text = bytes.Replace(text, bytes.Repeat([]byte("?"), len(value)), []byte(value), 1)
 		var got []string
 		for range 3 {
@@ -297,9 +281,7 @@ func TestServeLimitsWhatIsNotUTF8(t *testing.T) {
 			}
 			got = append(got, out.GetOverallCode().String())
 		}
-		if !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
-			t.Errorf("%q: answers %v", value, got)
-		}
+		check.Slices(t, got, []string{"OK", "OK", "OVER_LIMIT"}, "%q: answers", value)
 	}
 	for _, text := range []string{"\x0a", "\x0a\x05edge", "\x12\x04\x0a\x02\x0a\x05", "\x0a\x01\xff\x12\x01\x0a"} {
 		var out ratelimit.RateLimitResponse
@@ -318,19 +300,11 @@ func TestServeFollowsItsRules(t *testing.T) {
 	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: none", 1))
 	want := []string{"the rules are refused, the old ones stay in force:",
 		filepath.Join(s.folder, "edge.yaml") + `:4: requests_per_unit is "none", want 0 to 4294967295`}
-	if got := []string{<-s.lines, <-s.lines}; !slices.Equal(got, want) {
-		t.Errorf("says %q, want %q", got, want)
-	}
-	if got := s.codes(conn, "user", "ann", 3); !slices.Equal(got, []string{"OK", "OK", "OVER_LIMIT"}) {
-		t.Errorf("answers %v by the old rules", got)
-	}
+	check.Slices(t, []string{<-s.lines, <-s.lines}, want, "says")
+	check.Slices(t, s.codes(conn, "user", "ann", 3), []string{"OK", "OK", "OVER_LIMIT"}, "answers by the old rules")
 	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: 1", 1))
-	if got := <-s.lines; got != "the rules are in force anew" {
-		t.Errorf("says %q", got)
-	}
-	if got := s.codes(conn, "user", "bob", 2); !slices.Equal(got, []string{"OK", "OVER_LIMIT"}) {
-		t.Errorf("answers %v by the new rules", got)
-	}
+	check.Equal(t, <-s.lines, "the rules are in force anew", "says")
+	check.Slices(t, s.codes(conn, "user", "bob", 2), []string{"OK", "OVER_LIMIT"}, "answers by the new rules")
 	if _, text := s.get("/metrics"); !strings.Contains(text, `zae_limiter_rules_read_total{result="in force"} 1`) ||
 		!strings.Contains(text, `zae_limiter_rules_read_total{result="refused"} 1`) {
 		t.Errorf("/metrics:\n%s", text)
@@ -360,9 +334,7 @@ func TestServeAnswersWhatIsAtWork(t *testing.T) {
 	s := serveFrom(t, table)
 	conn := s.dial(insecure.NewCredentials())
 	watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Fatalf("health: %v, %v", h, err)
 	}
@@ -386,9 +358,7 @@ func TestServeAnswersWhatIsAtWork(t *testing.T) {
 		t.Errorf("health after the end has come: %v, %v", h, err)
 	}
 	close(table.released)
-	if err := <-answered; err != nil {
-		t.Errorf("the request at work: %v", err)
-	}
+	check.NoError(t, <-answered, "the request at work")
 }
 
 // What was taken ahead and not granted is held no more when the service has ended. What was granted counts as
@@ -403,9 +373,7 @@ func TestServeGivesUpWhatItHolds(t *testing.T) {
 	level := func() admin.Level {
 		t.Helper()
 		b, err := ns.Peek(t.Context(), "ann", "edge|user")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return b[0].Levels[0]
 	}
 	granted := int64(100)
@@ -417,12 +385,8 @@ func TestServeGivesUpWhatItHolds(t *testing.T) {
 		t.Fatal("nothing is taken ahead")
 	}
 	s.stop()
-	if code := <-s.code; code != 0 {
-		t.Errorf("ended in %d", code)
-	}
-	if got, want := level().Held, before.Held-(before.Used-granted); got != want {
-		t.Errorf("%d may be held, want %d", got, want)
-	}
+	check.Equal(t, <-s.code, 0, "ended in")
+	check.Equal(t, level().Held, before.Held-(before.Used-granted), "may be held")
 }
 
 // Without rules there is the API, and nothing of Envoy.
@@ -434,25 +398,19 @@ func TestServeWithoutEnvoy(t *testing.T) {
 	}
 	for path, want := range map[string]int{"/openapi.yaml": http.StatusOK, "/json": http.StatusNotFound} {
 		resp, err := http.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _ = resp.Body.Close(); resp.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
 		}
 	}
-	if got := end(); got != 0 {
-		t.Errorf("ended in %d", got)
-	}
+	check.Equal(t, end(), 0, "ended in")
 }
 
 // certificate writes a certificate, and its key, signed by the parent or by itself.
 func certificate(t *testing.T, folder, name string, parent *tls.Certificate) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: parent == nil,
 		BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
@@ -461,23 +419,15 @@ func certificate(t *testing.T, folder, name string, parent *tls.Certificate) *tl
 		by, with = parent.Leaf, parent.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for ext, block := range map[string]*pem.Block{
 		".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(filepath.Join(folder, name+ext), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(filepath.Join(folder, name+ext), pem.EncodeToMemory(block), 0o600))
 	}
 	out, err := tls.LoadX509KeyPair(filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return &out
 }
 
@@ -507,25 +457,19 @@ func TestServeWithTLS(t *testing.T) {
 	if err := by(insecure.NewCredentials()); grpcstatus.Code(err) != codes.Unavailable {
 		t.Errorf("without TLS: %v", err)
 	}
-	if err := with(client); err != nil {
-		t.Errorf("with a certificate: %v", err)
-	}
+	check.NoError(t, with(client), "with a certificate")
 	other := certificate(t, folder, "authority", nil) // another one, from now on
 	if err := with(client); grpcstatus.Code(err) != codes.Unavailable {
 		t.Errorf("the authority is exchanged: %v", err)
 	}
-	if err := with(certificate(t, folder, "client", other)); err != nil {
-		t.Errorf("with a certificate of the new authority: %v", err)
-	}
+	check.NoError(t, with(certificate(t, folder, "client", other)), "with a certificate of the new authority")
 }
 
 func TestServeIsWrong(t *testing.T) {
 	s := newShell(t)
 	folder := t.TempDir()
 	rules := filepath.Join(folder, "edge.yaml")
-	if err := os.WriteFile(rules, []byte(serveRules), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(rules, []byte(serveRules), 0o644))
 	s.says(2, "serve --grpc :8081", "want --grpc only with --config, the folder of its rules")
 	for _, flags := range []string{"--http=", "--http= --config " + folder + " --grpc="} {
 		s.says(2, "serve "+flags, "there is nothing to serve, want an address for --http, or --config")
@@ -540,8 +484,6 @@ func TestServeIsWrong(t *testing.T) {
 	certificate(t, folder, "server", nil)
 	s.says(1, "serve --config "+folder+" --tls-cert "+folder+"/server.crt --tls-key "+folder+"/server.key"+
 		" --tls-client-ca "+rules, "edge.yaml has no certificate")
-	if err := os.WriteFile(rules, []byte("domain: a\nx: y\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(rules, []byte("domain: a\nx: y\n"), 0o644))
 	s.says(1, "serve --config "+folder, `edge.yaml:2: "x" is not known here, want domain, descriptors`)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -34,14 +35,10 @@ func newAPIRig(t *testing.T, table *limitertest.Table) *apiRig {
 		{Entity: "acme", Resource: "api"}: {limiter.PerMinute("rpm", 10), limiter.InFlight("jobs", 2, 5*time.Second)},
 		{Entity: "off", Resource: "api"}:  {limiter.PerMinute("rpm", 10)},
 	} {
-		if err := r.ns.SetLimits(t.Context(), scope, limits...); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.ns.SetLimits(t.Context(), scope, limits...))
 	}
 	off := admin.Scope{Entity: "off", Resource: "api"}
-	if _, err := r.ns.SetAccess(t.Context(), off, admin.AccessDisabled); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.ns.SetAccess(t.Context(), off, admin.AccessDisabled)))
 	(&api{table.Limiter(nil), r.ns, r.held, func(error) { r.reported.Add(1) }}).register(r.mux)
 	return r
 }
@@ -194,9 +191,7 @@ func TestAPIRefuses(t *testing.T) {
 	r.leaves("rpm", 9)
 	r.wants(http.StatusOK, "release", lease)
 	r.leaves("rpm", 10)
-	if n := r.reported.Load(); n != 0 {
-		t.Errorf("%d are reported: clients know why", n)
-	}
+	check.Equal(t, r.reported.Load(), 0, "reported: clients know why")
 	w := httptest.NewRecorder()
 	r.mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/acquire", nil))
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
@@ -219,14 +214,10 @@ func TestAPIWithoutTheTable(t *testing.T) {
 	r.leaves("rpm", 9)
 	r.wants(http.StatusOK, "settle", settlement)
 	r.leaves("rpm", 6)
-	if n := len(r.held.room); n != 0 {
-		t.Errorf("%d leases are held", n)
-	}
+	check.Equal(t, len(r.held.room), 0, "leases are held")
 	r.table.Trouble(limitertest.Trouble{Operations: []string{"BatchGetItem"}, Err: limitertest.ErrDenied})
 	r.wants(http.StatusInternalServerError, "peek", `{"entity": "acme", "resource": "api"}`)
-	if n := r.reported.Load(); n != 3 {
-		t.Errorf("%d are reported, want those of a settlement, an acquire and a peek", n)
-	}
+	check.Equal(t, r.reported.Load(), 3, "reported, want those of a settlement, an acquire and a peek")
 }
 
 // Leases are bounded in number: what would be one more takes nothing.
@@ -266,9 +257,7 @@ func TestLeasesEndOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if ended.Load() != 1 {
-		t.Errorf("ended %d times", ended.Load())
-	}
+	check.Equal(t, ended.Load(), 1, "ended times")
 	r.leaves("rpm", 10)
 	r.leaves("jobs", 2)
 }
@@ -278,10 +267,8 @@ func TestLeasesEndOnce(t *testing.T) {
 func TestLeasesEndAfterTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newAPIRig(t, limitertest.NewLive(t))
-		if err := r.ns.SetLimits(t.Context(), admin.Scope{Entity: "acme", Resource: "api"},
-			limiter.PerHour("rpm", 10), limiter.InFlight("jobs", 2, 5*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.ns.SetLimits(t.Context(), admin.Scope{Entity: "acme", Resource: "api"},
+			limiter.PerHour("rpm", 10), limiter.InFlight("jobs", 2, 5*time.Second)))
 		lease := r.lease(`{"rpm": 4, "jobs": 1}`)
 		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
@@ -291,9 +278,7 @@ func TestLeasesEndAfterTheirTime(t *testing.T) {
 		r.leaves("rpm", 6)
 		r.leaves("jobs", 2)
 		r.wants(http.StatusNotFound, "settle", lease)
-		if n := len(r.held.room); n != 0 {
-			t.Errorf("%d leases are held", n)
-		}
+		check.Equal(t, len(r.held.room), 0, "leases are held")
 	})
 }
 
@@ -308,9 +293,7 @@ func TestFailedSettlementsAreTriedAtTheEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.leaves("rpm", 0) // 10 are refilled
-		if n := len(r.held.room); n != 0 {
-			t.Errorf("%d leases are held", n)
-		}
+		check.Equal(t, len(r.held.room), 0, "leases are held")
 	})
 }
 
@@ -323,9 +306,7 @@ func TestServeEndsLeases(t *testing.T) {
 	post := func(path, body string) string {
 		t.Helper()
 		resp, err := http.Post("http://"+s.http+"/v1/"+path, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		var out struct{ Lease string }
 		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
@@ -345,9 +326,7 @@ func TestServeEndsLeases(t *testing.T) {
 	post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 2}}`, late)) // it waits, and does not fail
 	table.Trouble()
 	s.stop()
-	if code := <-s.code; code != 0 {
-		t.Errorf("ended in %d", code)
-	}
+	check.Equal(t, <-s.code, 0, "ended in")
 	r.leaves("rpm", 1)
 	r.leaves("jobs", 2)
 }

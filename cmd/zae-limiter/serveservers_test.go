@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
@@ -66,9 +67,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 				var stop func()
 				if c.grpc {
 					s, _, err := grpcServer(serveFlags{}, service)
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					stop = s.Stop
 					go func() { _ = s.Serve(listener); close(ended) }()
 				} else {
@@ -86,9 +85,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 					began = began.Add(1)
 				}
 				_, _ = io.Copy(io.Discard, client) // until it is cut
-				if took := time.Since(began); took != c.after {
-					t.Errorf("cut after %v, want %v", took, c.after)
-				}
+				check.Equal(t, time.Since(began), c.after, "cut after")
 				sending.Wait()
 				close(listener)
 				stop()
@@ -110,9 +107,7 @@ func TestServeKeepsClientsThatAreThere(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			service := envoylimit.New(limitertest.NewLive(t).Limiter(nil), &envoylimit.Config{}, envoylimit.Options{})
 			s, _, err := grpcServer(serveFlags{}, service)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			listener, dials := make(piped), 0
 			var serving sync.WaitGroup
 			serving.Go(func() { _ = s.Serve(listener) })
@@ -125,9 +120,7 @@ func TestServeKeepsClientsThatAreThere(t *testing.T) {
 					listener <- server
 					return client, nil
 				}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for range 3 {
 				_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 				if err != nil || dials != 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -78,9 +79,7 @@ func TestFunctionsOnAWS(t *testing.T) {
 	anyCredentials(t)
 	a := &app{}
 	cfg, err := a.awsConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cfg.HTTPClient = noMappings{}
 	if got := a.functionParts(t.Context(), cfg, streamARN); len(got) != 1 || got[0].State != "none" || !got[0].OK {
 		t.Errorf("%+v", got)
@@ -96,12 +95,9 @@ func TestWhereStreamsAre(t *testing.T) {
 		t.Setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", c.streams)
 		a := &app{endpoint: c.table}
 		cfg, err := a.awsConfig(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := aws.ToString(a.streams(cfg).Options().BaseEndpoint); got != c.want {
-			t.Errorf("the table at %q, streams at %q: asked at %q, want %q", c.table, c.streams, got, c.want)
-		}
+		check.Must(t, err)
+		check.Equal(t, aws.ToString(a.streams(cfg).Options().BaseEndpoint), c.want,
+			"the table at %q, streams at %q: asked at", c.table, c.streams)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -149,9 +150,7 @@ func furnished(t *testing.T) (s stored, manifest func(text string), real *string
 	s = newStored(t)
 	l, err := limiter.Open(t.Context(), s.memory, "zae-limiter",
 		&limiter.Options{Register: true, Now: s.memory.Now, Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	file, manifest := aManifest(t)
 	manifest("resources: {images: {limits: {budget: {capacity: 5}}}}\n")
 	for _, command := range []string{
@@ -168,17 +167,13 @@ func furnished(t *testing.T) (s stored, manifest func(text string), real *string
 	if err == nil {
 		err = lease.Commit(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, command := range []string{"enable -y -r gpt-4", "disable -y -e acme", "namespace delete -y gone"} {
 		s.says(0, command)
 	}
 	names := []string{"MANIFEST", file}
 	table, err := admin.Open(t.Context(), s.memory, "zae-limiter", &admin.Options{Now: s.memory.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for n := range table.Namespaces(t.Context()) {
 		names = append(names, strings.ToUpper(n.Name), n.ID)
 	}
@@ -193,9 +188,7 @@ func aManifest(t *testing.T) (file string, declare func(text string)) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "limits.yaml")
 	declare = func(text string) {
-		if err := os.WriteFile(file, []byte("namespace: default\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(file, []byte("namespace: default\n"+text), 0o600))
 	}
 	declare("")
 	return file, declare

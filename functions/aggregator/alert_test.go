@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
@@ -44,9 +45,7 @@ func newService(t *testing.T) *service {
 	s := &service{identity: aws.Credentials{AccessKeyID: "key", SecretAccessKey: "secret", SessionToken: "session"}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		s.header, s.body = r.Header.Clone(), string(body)
 		if got, want := r.Header.Get("Authorization"), s.authorization(t, r, body); got != want {
 			t.Errorf("signed %s, want %s", got, want)
@@ -68,24 +67,18 @@ func newService(t *testing.T) *service {
 func (s *service) authorization(t *testing.T, r *http.Request, body []byte) string {
 	t.Helper()
 	again, err := http.NewRequestWithContext(t.Context(), r.Method, s.URL+r.URL.Path, strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, name := range []string{"Content-Type", "X-Amz-Target"} {
 		if v := r.Header.Get(name); v != "" {
 			again.Header.Set(name, v)
 		}
 	}
 	at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	name := map[bool]string{true: "events", false: "sns"}[r.Header.Get("X-Amz-Target") != ""]
 	sum := sha256.Sum256(body)
 	err = v4.NewSigner().SignHTTP(t.Context(), s.identity, again, hex.EncodeToString(sum[:]), name, "eu-west-1", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return again.Header.Get("Authorization")
 }
 
@@ -110,9 +103,7 @@ func says(status int, text string) func(http.ResponseWriter) {
 func TestAlertIsAnEvent(t *testing.T) {
 	s := newService(t)
 	s.answer = says(200, `{"FailedEntryCount":0,"Entries":[{"EventId":"11710aed-b79e-4468-a20b-bb3c0c3b4860"}]}`)
-	if err := s.send(t, t.Context(), bus); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.send(t, t.Context(), bus))
 	var in struct {
 		Entries []struct{ EventBusName, Source, DetailType, Detail string }
 	}
@@ -135,13 +126,9 @@ func TestAlertIsAnEvent(t *testing.T) {
 func TestAlertIsAMessage(t *testing.T) {
 	s := newService(t)
 	s.answer = says(200, `<PublishResponse/>`)
-	if err := s.send(t, t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.send(t, t.Context(), topic))
 	form, err := url.ParseQuery(s.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	message := form.Get("Message")
 	form.Del("Message")
 	if got := form.Encode(); got != "Action=Publish&Subject=zae-limiter%3A+quota+threshold&TopicArn="+
@@ -168,9 +155,7 @@ func TestAlertIsAMessage(t *testing.T) {
 	for name, want := range map[string]string{"table": "limits", "namespace": "ns", "entity": spent.Entity,
 		"resource": "gpt/4", "limit": "budget", "percent": "80", "spent": "401", "quota": "500",
 		"resets_at": "2026-12-01T00:00:00.005Z"} {
-		if m[name] != want {
-			t.Errorf("%s is %q, want %q", name, m[name], want)
-		}
+		check.Equal(t, m[name], want, name)
 	}
 }
 
@@ -214,9 +199,7 @@ func TestAnswersOfTargets(t *testing.T) {
 		} else if errors.Is(err, streams.ErrAlertRefused) {
 			got = refused
 		}
-		if got != c.want {
-			t.Errorf("%s: %s, want %s: %v", c.name, got, c.want, err)
-		}
+		check.Equal(t, got, c.want, "%s: : %v", c.name, err)
 	}
 	s.answer = says(403, `AuthorizationError: "no"`)
 	const want = "streams: alert refused: " + topic + ` answers 403: "AuthorizationError: \"no\""`
@@ -230,9 +213,7 @@ func TestAlertThatReachesNobody(t *testing.T) {
 	s := newService(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.send(t, over, topic); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
-	}
+	check.Is(t, s.send(t, over, topic), context.Canceled, "after the end")
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
@@ -241,9 +222,7 @@ func TestAlertThatReachesNobody(t *testing.T) {
 		t.Error("sent without credentials")
 	}
 	to, err := newTarget(bus, aws.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	late := streams.Alert{ResetsAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} // no JSON has that
 	if _, ok := errors.AsType[*json.MarshalerError](to.send(t.Context(), late)); !ok {
 		t.Error("sent what cannot be written")

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/streams"
 )
@@ -54,9 +55,7 @@ func TestEveryVariableIsAnOption(t *testing.T) {
 	const required = "limits"
 	bare := map[string]string{function.EnvTableName: required}
 	plain, err := function.AggregatorFromEnv(func(k string) string { return bare[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for variable, value := range map[string]string{
 		function.EnvTableName: "others", function.EnvSnapshotWindows: "monthly", function.EnvSnapshotTTLDays: "7",
 		function.EnvMaxShards: "2", function.EnvMergeAfterSeconds: "77", function.EnvWriteConcurrency: "3",
@@ -64,9 +63,7 @@ func TestEveryVariableIsAnOption(t *testing.T) {
 	} {
 		env := map[string]string{function.EnvTableName: required, variable: value}
 		conf, err := function.AggregatorFromEnv(func(k string) string { return env[k] })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if reflect.DeepEqual(settings(conf), settings(plain)) {
 			t.Errorf("%s=%s changes no option", variable, value)
 		}
@@ -121,9 +118,7 @@ func TestConnectionsAreKept(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := out.Body.Close(); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, out.Body.Close())
 			})
 		}
 		for range writes {
@@ -145,16 +140,12 @@ func TestTheTableIsCalledByThatClient(t *testing.T) {
 	for writes, want := range map[string]int{"1": awshttp.DefaultHTTPTransportMaxIdleConnsPerHost, "256": 256} {
 		env := map[string]string{function.EnvTableName: "limits", function.EnvWriteConcurrency: writes}
 		o, err := options(func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		c, ok := o.DynamoDB.(*dynamodb.Client).Options().HTTPClient.(*awshttp.BuildableClient)
 		if !ok || c.GetTransport().MaxIdleConnsPerHost != want {
 			t.Errorf("%s writes: %T keeps %+v, want %d", writes, c, c, want)
 		}
-		if o.Name != "aggregator" {
-			t.Errorf("not deployed, it is called %q", o.Name)
-		}
+		check.Equal(t, o.Name, "aggregator", "not deployed, it is called")
 	}
 }
 
@@ -177,9 +168,7 @@ func TestMalformedRecordsGoToTheDeadLetterBucket(t *testing.T) {
 		ContentEncoding: "gzip"}
 	b := &bucket{}
 	d := &deadLetters{s3: b, bucket: "dead-letters"}
-	if err := d.keep(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.keep(t.Context(), o))
 	if *b.in.Bucket != "dead-letters" || *b.in.Key != o.Key || b.body != "packed" ||
 		*b.in.ContentType != o.ContentType || *b.in.ContentEncoding != o.ContentEncoding {
 		t.Errorf("put %+v with body %q", b.in, b.body)
@@ -189,7 +178,5 @@ func TestMalformedRecordsGoToTheDeadLetterBucket(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.keep(over, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
-	}
+	check.Is(t, d.keep(over, o), context.Canceled, "after the end")
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
@@ -28,18 +29,14 @@ func firstBatch(t *testing.T, env map[string]string) (response, metrics, log str
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func(was *os.File) { os.Stdout = was }(os.Stdout)
 	os.Stdout = write
 	var said bytes.Buffer
 	t.Setenv("AWS_REGION", "eu-central-1")
 	a, err := newAggregator(func(k string) string { return env[k] },
 		slog.New(slog.NewTextHandler(&said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, err := a.Invoke(t.Context(), []byte(`{"Records":[{"eventName":"MODIFY","dynamodb":{
 		"SequenceNumber":"7","ApproximateCreationDateTime":1700000000,
 		"Keys":{"PK":{"S":"ns/BUCKET#a#r#0"},"SK":{"S":"#STATE"}},
@@ -90,12 +87,8 @@ func TestTheMemoryIsLimited(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	t.Setenv("GOMEMLIMIT", "1GiB")
 	limitMemory()
-	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
-		t.Errorf("beside GOMEMLIMIT %d bytes", got)
-	}
+	check.Equal(t, debug.SetMemoryLimit(-1), math.MaxInt64, "beside GOMEMLIMIT bytes")
 	t.Setenv("GOMEMLIMIT", "")
 	limitMemory()
-	if got := debug.SetMemoryLimit(-1); got != 72<<20 {
-		t.Errorf("%d bytes, want 72 MiB", got)
-	}
+	check.Equal(t, debug.SetMemoryLimit(-1), 72<<20, "bytes, want 72 MiB")
 }

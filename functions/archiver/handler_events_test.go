@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/events/eventstest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestSampleEvents sends every archiver-*.json of the events folder through the
@@ -19,13 +20,9 @@ func outcomeOf(t *testing.T, payload []byte) string {
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
 	response, err := h.Invoke(t.Context(), payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var m map[string]any
-	if err := json.Unmarshal(metrics.Bytes(), &m); err != nil {
-		t.Fatalf("metric line %q: %v", metrics, err)
-	}
+	check.Must(t, json.Unmarshal(metrics.Bytes(), &m), "metric line %q", metrics)
 	var out strings.Builder
 	fmt.Fprintf(&out, "response %s\nmetrics", response)
 	for _, name := range []string{"Records", "Changes", "Malformed", "Skipped", "Writes", "WritesFailed", "Existing",

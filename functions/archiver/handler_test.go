@@ -17,6 +17,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
@@ -51,9 +52,7 @@ func isKey(key string, i int) bool {
 func handle(t *testing.T, h *handler, ctx context.Context, payload []byte) string {
 	t.Helper()
 	response, err := h.Invoke(ctx, payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(response)
 }
 
@@ -77,9 +76,7 @@ func checkArchive(t *testing.T, s *store, from, to int) {
 			var e struct {
 				ID string `json:"event_id"`
 			}
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, json.Unmarshal([]byte(line), &e))
 			count[e.ID]++
 		}
 	}
@@ -89,9 +86,7 @@ func checkArchive(t *testing.T, s *store, from, to int) {
 		case 4:
 			malformed++
 		case 7:
-			if n != 0 {
-				t.Errorf("manual delete %d is archived", i)
-			}
+			check.Equal(t, n, 0, "manual delete %d is archived", i)
 		default:
 			expired++
 			duplicates += max(0, n-1)
@@ -124,13 +119,9 @@ func TestFailedPuts(t *testing.T) {
 			s := newStore(t)
 			h, _ := s.handler(t, c.attempts)
 			s.failing(c.fail)
-			if got := handle(t, h, t.Context(), batch(100, 150)); got != c.want {
-				t.Errorf("response %s, want %s", got, c.want)
-			}
+			check.Equal(t, handle(t, h, t.Context(), batch(100, 150)), c.want, "response")
 			s.failing(nil)
-			if got := handle(t, h, t.Context(), batch(100, 150)); got != allDone {
-				t.Errorf("redelivered whole: response %s, want %s", got, allDone)
-			}
+			check.Equal(t, handle(t, h, t.Context(), batch(100, 150)), allDone, "redelivered whole: response")
 			checkArchive(t, s, 100, 150)
 		})
 	}
@@ -158,9 +149,7 @@ func TestPutsAreRepeatedWithinTheInvocation(t *testing.T) {
 			seen[key] = true
 			return when(first, c.first)
 		})
-		if got := handle(t, h, t.Context(), batch(100, 110)); got != allDone {
-			t.Errorf("response %s, want %s", got, allDone)
-		}
+		check.Equal(t, handle(t, h, t.Context(), batch(100, 110)), allDone, "response")
 		for _, want := range []string{
 			fmt.Sprintf(`"Writes":%d,"WritesFailed":0,`, c.written), fmt.Sprintf(`"Existing":%d,`, c.existed),
 		} {
@@ -179,9 +168,7 @@ func TestWhatABatchTells(t *testing.T) {
 	var log bytes.Buffer
 	h.function, h.log = "shelf", slog.New(slog.NewTextHandler(&log, nil))
 	s.failing(func(key string) fault { return when(isKey(key, 109), refused) })
-	if got := handle(t, h, t.Context(), batch(100, 110)); got != resumeAt(109) {
-		t.Errorf("response %s", got)
-	}
+	check.Equal(t, handle(t, h, t.Context(), batch(100, 110)), resumeAt(109), "response")
 	size := 0
 	for _, o := range s.stored {
 		size += len(o.Text)
@@ -277,12 +264,9 @@ func TestDeadline(t *testing.T) {
 		start := time.Now()
 		payload := bytes.ReplaceAll(batch(100, 104), []byte("1736953200"), // ten seconds old
 			strconv.AppendInt(nil, start.Unix()-10, 10))
-		if got := handle(t, h, ctx, payload); got != resumeAt(102) {
-			t.Errorf("response %s, want %s", got, resumeAt(102))
-		}
-		if took := time.Since(start); took != time.Minute-function.ReportMargin {
-			t.Errorf("reported after %v, want %v before the deadline", took, function.ReportMargin)
-		}
+		check.Equal(t, handle(t, h, ctx, payload), resumeAt(102), "response")
+		check.Equal(t, time.Since(start), time.Minute-function.ReportMargin,
+			"reported after, want %v before the deadline", function.ReportMargin)
 		if !strings.Contains(metrics.String(), `"Writes":3,"WritesFailed":1,"ElapsedMs":59000,"IteratorAgeMs":10000,`) {
 			t.Errorf("metrics %s", metrics.String())
 		}
@@ -290,9 +274,7 @@ func TestDeadline(t *testing.T) {
 		metrics.Reset()
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		if got := handle(t, h, over, batch(100, 104)); got != resumeAt(100) {
-			t.Errorf("no time at all: response %s, want %s", got, resumeAt(100))
-		}
+		check.Equal(t, handle(t, h, over, batch(100, 104)), resumeAt(100), "no time at all: response")
 		if !strings.Contains(metrics.String(), `"NotBegun":4`) {
 			t.Errorf("metrics %s", metrics.String())
 		}
@@ -305,9 +287,7 @@ func TestUnnameableRecordRepeatsTheBatch(t *testing.T) {
 	h, _ := s.handler(t, 1)
 	payload := bytes.Replace(batch(100, 103), []byte(`"SequenceNumber":"102",`), nil, 1)
 	s.failing(func(key string) fault { return when(isKey(key, 102), refused) })
-	if got, want := handle(t, h, t.Context(), payload), `{"batchItemFailures":[{"itemIdentifier":""}]}`; got != want {
-		t.Errorf("response %s, want %s", got, want)
-	}
+	check.Equal(t, handle(t, h, t.Context(), payload), `{"batchItemFailures":[{"itemIdentifier":""}]}`, "response")
 }
 
 // An archived event cannot be replaced, not even by an item that claims its key;
@@ -326,9 +306,7 @@ func TestArchivedEventStays(t *testing.T) {
 		s := newStore(t)
 		h, _ := s.handler(t, 1)
 		for _, p := range payloads {
-			if got := handle(t, h, t.Context(), p); got != allDone {
-				t.Errorf("%s: response %s", name, got)
-			}
+			check.Equal(t, handle(t, h, t.Context(), p), allDone, "%s: response", name)
 		}
 		var lines []string
 		for _, o := range s.objects(t) {
@@ -349,9 +327,7 @@ func TestPayloadThatIsNoStreamPayload(t *testing.T) {
 			t.Errorf("%q: response %s, want an error", payload, got)
 		}
 	}
-	if n := s.putCount(); n != 0 {
-		t.Errorf("%d puts", n)
-	}
+	check.Equal(t, s.putCount(), 0, "puts")
 }
 
 func TestStart(t *testing.T) {

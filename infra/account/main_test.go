@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // clean takes away everything that the machine of the test may know.
@@ -12,9 +14,7 @@ func clean(t *testing.T) {
 	for _, pair := range os.Environ() {
 		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "AWS_") {
 			t.Setenv(name, "")
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.Unsetenv(name))
 		}
 	}
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -46,9 +46,7 @@ func TestProfileOfTheArguments(t *testing.T) {
 	clean(t)
 	file := filepath.Join(t.TempDir(), "config")
 	text := "[profile limits]\nregion = ap-south-1\naws_access_key_id = id\naws_secret_access_key = secret\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("AWS_CONFIG_FILE", file)
 	for _, args := range [][]string{{"--require-approval", "never", "--profile", "limits"}, {"--profile=limits"}} {
 		found, err := look(t.Context(), profile(args))
@@ -56,7 +54,5 @@ func TestProfileOfTheArguments(t *testing.T) {
 			t.Errorf("%q: %q, error %v", args, found, err)
 		}
 	}
-	if p := profile([]string{"-c", "a=b", "--profile"}); p != "" {
-		t.Errorf("profile %q of arguments that end early", p)
-	}
+	check.Equal(t, profile([]string{"-c", "a=b", "--profile"}), "", "profile of arguments that end early")
 }

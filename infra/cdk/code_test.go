@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestVersionsShareNoProgram: the source of each version has a folder of its own in the cache
@@ -26,23 +28,15 @@ func TestVersionsShareNoProgram(t *testing.T) {
 // mean those of the required version.
 func TestFunctionsAreBuiltFromTheSource(t *testing.T) {
 	compiled, err := goTool("", "env", "GOCACHE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Setenv("GOCACHE", compiled) // which would be in the next one, and empty
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, err := build("archiver")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	program, err := elf.Open(filepath.Join(dir, "bootstrap"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer program.Close()
-	if program.Machine != elf.EM_AARCH64 {
-		t.Errorf("built for %v", program.Machine)
-	}
+	check.Equal(t, program.Machine, elf.EM_AARCH64, "built for")
 	if _, err := build("none"); err == nil || !strings.Contains(err.Error(), "go build") {
 		t.Errorf("error %v, want what the go tool said", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // stacks is an app of two stacks: the platform has roles, keys and topics, limits the limiter.
@@ -32,9 +33,7 @@ func newStacks(t *testing.T) *stacks {
 	s.platform = awscdk.NewStack(s.app, jsii.String("Platform"), nil)
 	s.limits = awscdk.NewStack(s.app, jsii.String("Limits"), nil)
 	s.program = t.TempDir()
-	if err := os.WriteFile(filepath.Join(s.program, "bootstrap"), []byte("program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(s.program, "bootstrap"), []byte("program"), 0o755))
 	s.props = cdk.Props{Code: s.code(), DashboardOff: true}
 	return s
 }
@@ -73,21 +72,15 @@ func (s *stacks) synth() (err error) {
 func (s *stacks) template(t *testing.T, stack string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, stack+".template.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var doc struct {
 		Resources map[string]map[string]any
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	out := map[string]string{}
 	for _, r := range doc.Resources {
 		one, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		out[r["Type"].(string)] += string(one) + "\n"
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Two limiters share a stack with constructs whose attributes are known only after deployment.
@@ -48,19 +49,13 @@ func TestTwoLimitersTakeWhatOthersMake(t *testing.T) {
 		})
 		limits.Grant(role, cdk.Acquire)
 	}
-	if err := s.synth(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.synth())
 	text, err := os.ReadFile(filepath.Join(s.dir, "Platform.template.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var doc struct {
 		Resources map[string]struct{ Type string }
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	kinds := map[string]int{}
 	for _, r := range doc.Resources {
 		kinds[r.Type]++
@@ -72,9 +67,7 @@ func TestTwoLimitersTakeWhatOthersMake(t *testing.T) {
 		}
 	}
 	var all bytes.Buffer
-	if err := json.Compact(&all, text); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Compact(&all, text))
 	for what, want := range map[string]string{
 		"name of a table":      `"TableName":{"Fn::Join":["",["Green-",{"Ref":"Stage"}]]}`,
 		"key of the logs":      `"kms:EncryptionContext:aws:logs:arn"`,

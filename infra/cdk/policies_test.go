@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Grants take ids of namespaces and nothing that would stand for more: in a policy, a star is every
@@ -28,12 +29,8 @@ func TestGrantsOfWhatIsNoNamespace(t *testing.T) {
 		}
 	}
 	refused("write", "team-b", `policy "write": accepted: Acquire, Admin, Read`)
-	if err := s.synth(); err != nil {
-		t.Fatal(err)
-	}
-	if text := s.template(t, "Platform")["AWS::IAM::Policy"]; text != "" {
-		t.Errorf("granted all the same: %s", text)
-	}
+	check.Must(t, s.synth())
+	check.Equal(t, s.template(t, "Platform")["AWS::IAM::Policy"], "", "granted all the same")
 }
 
 // A grant in a namespace reaches its items, and of the table's own the records that name namespaces. No
@@ -44,9 +41,7 @@ func TestGrantsInANamespaceEndThere(t *testing.T) {
 	l.Grant(s.role("Acquire"), cdk.Acquire, "team-a", "_Xk3-9aB_")
 	l.Grant(s.role("Admin"), cdk.Admin, "team-a")
 	l.Grant(s.role("Read"), cdk.Read, "team-b")
-	if err := s.synth(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.synth())
 	statements := 0
 	for line := range strings.Lines(s.template(t, "Platform")["AWS::IAM::Policy"]) {
 		var policy struct {
@@ -61,9 +56,7 @@ func TestGrantsInANamespaceEndThere(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal([]byte(line), &policy); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal([]byte(line), &policy))
 		for _, s := range policy.Properties.PolicyDocument.Statement {
 			statements++
 			keys := s.Condition.Keys["dynamodb:LeadingKeys"]

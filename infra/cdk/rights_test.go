@@ -11,6 +11,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // What a limiter takes from another stack, and the rights that it gives there, leave the two in
@@ -106,9 +107,7 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStacks(t)
 			c.declare(s)
-			if err := s.synth(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.synth())
 			for _, stack := range []string{"Platform", "Limits"} {
 				got := strings.Contains(s.template(t, stack)[policies], "dynamodb:UpdateItem")
 				if want := stack == c.rights; got != want {
@@ -129,9 +128,7 @@ func TestTwoLimitersGiveRightsToOneRole(t *testing.T) {
 	other := awscdk.NewStack(s.app, jsii.String("Others"), nil)
 	s.props.Code = s.code()
 	cdk.New(other, "Limits", &s.props)
-	if err := s.synth(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.synth())
 	names := map[string]bool{}
 	for _, stack := range []string{"Limits", "Others"} {
 		text := s.template(t, stack)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A table is warm for more reads, or for more writes, than a new one is, with the other as it is.
@@ -18,9 +19,7 @@ func TestWarmTables(t *testing.T) {
 		s := newStacks(t)
 		s.props.Table = p
 		cdk.New(s.limits, "Limits", &s.props)
-		if err := s.synth(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.synth())
 		text := s.template(t, "Limits")["AWS::DynamoDB::Table"]
 		if !strings.Contains(text, want) || want == "" && strings.Contains(text, warm) {
 			t.Errorf("%+v: %s", p, text)
@@ -34,9 +33,7 @@ func TestOneKeyIsForData(t *testing.T) {
 	s := newStacks(t)
 	s.props.Key = s.key(s.limits, "Key")
 	cdk.New(s.limits, "Limits", &s.props)
-	if err := s.synth(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.synth())
 	text := s.template(t, "Limits")
 	for kind, want := range map[string]string{
 		"AWS::DynamoDB::Table": `"SSEType":"KMS"`, "AWS::S3::Bucket": `"SSEAlgorithm":"aws:kms"`,

@@ -3,17 +3,15 @@ package cdk
 import (
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestPropsWithoutAnythingAreValid(t *testing.T) {
 	var none *Props
-	if err := none.Validate(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, none.Validate())
 	p := none.withDefaults()
-	if err := p.Validate(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, p.Validate())
 	if p.TableName != "zae-limiter" || p.MaxShards != 32 || len(p.SnapshotWindows) != 2 || p.Key != nil ||
 		p.Namespaces[0] != "default" {
 		t.Errorf("defaults %+v", p)
@@ -27,9 +25,8 @@ func TestPropsWithoutAnythingAreValid(t *testing.T) {
 func TestNamespacesOfManifestsAreRegistered(t *testing.T) {
 	list := []string{"a", "b", "kept"}
 	p := &Props{Namespaces: list[:2], Manifests: []string{"namespace: b", "namespace: c"}}
-	if got := p.withDefaults().Namespaces; strings.Join(got, " ") != "a b c" {
-		t.Errorf("registered %q", got)
-	}
+	got := p.withDefaults().Namespaces
+	check.Equal(t, strings.Join(got, " "), "a b c", "registered %q", got)
 	if list[2] != "kept" || len(p.Namespaces) != 2 {
 		t.Errorf("the list is %q", list)
 	}

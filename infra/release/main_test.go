@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestVersionsThatAreNone(t *testing.T) {
@@ -20,25 +22,17 @@ func TestVersionsThatAreNone(t *testing.T) {
 func TestAReleaseThatCannotBeCommitted(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "gitconfig")
 	text := "[user]\nname=a\nemail=a@example.com\n[commit]\ngpgsign=true\n[gpg]\nprogram=false\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(config, []byte(text), 0o600))
 	t.Setenv("GIT_CONFIG_GLOBAL", config)
 	r := &run{root: t.TempDir(), version: "v0.1.0", out: io.Discard, tree: filepath.Join(t.TempDir(), "tree")}
 	for _, args := range [][]string{
 		{"init", "--quiet"}, {"commit", "--quiet", "--allow-empty", "--no-gpg-sign", "--message", "first"},
 		{"worktree", "add", "--quiet", "--detach", r.tree},
 	} {
-		if _, err := r.git(t.Context(), r.root, args...); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.git(t.Context(), r.root, args...)))
 	}
-	if err := os.WriteFile(filepath.Join(r.tree, "go.mod"), []byte("module m\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.git(t.Context(), r.tree, "add", "go.mod"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(r.tree, "go.mod"), []byte("module m\n"), 0o600))
+	check.Must(t, check.Err(r.git(t.Context(), r.tree, "add", "go.mod")))
 	if err := r.tag(t.Context()); err == nil {
 		t.Fatal("it is committed")
 	}

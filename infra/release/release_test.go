@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/release"
 )
 
@@ -95,9 +96,7 @@ func TestOpen(t *testing.T) {
 func TestRelease(t *testing.T) {
 	version := fmt.Sprintf("v0.0.%d", time.Now().Unix())
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	somebody := write(t, filepath.Join(t.TempDir(), "gitconfig"), "[user]\nname=a\nemail=a@example.com\n")
 	t.Setenv("GIT_CONFIG_GLOBAL", somebody)
 	clone := filepath.Join(t.TempDir(), "clone")
@@ -111,13 +110,9 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("with a change: %v", err)
 	}
 	runs(t, clone, nil, "git", "commit", "--quiet", "--all", "--message", "CHANGELOG: "+version)
-	if err := r.all(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.all(t.Context()))
 	t.Cleanup(func() {
-		if err := release.Forget(version); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, release.Forget(version))
 	})
 	if err := r.all(t.Context()); err == nil || !strings.Contains(err.Error(), "never moved") {
 		t.Errorf("again: %v", err)
@@ -131,13 +126,9 @@ func TestRelease(t *testing.T) {
 	// As a user gets it: the modules at their tags, from a module proxy.
 	runs(t, clone, nil, "git", "checkout", "--quiet", "cmd/zae-limiter/"+version)
 	proxy := t.TempDir()
-	if err := release.Publish(proxy, clone, version, append([]string{""}, release.Nested...)...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, release.Publish(proxy, clone, version, append([]string{""}, release.Nested...)...))
 	env, err := release.Environ(proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	elsewhere, bin := t.TempDir(), t.TempDir()
 	mod, sum := "module example.com/user\n\ngo 1.26.0\n", ""
 	for _, folder := range append([]string{""}, release.Nested...) {
@@ -145,18 +136,15 @@ func TestRelease(t *testing.T) {
 			mod += fmt.Sprintf("\nrequire %s %s\n", release.Module(folder), version)
 		}
 		text, err := os.ReadFile(filepath.Join(root, folder, "go.sum"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		sum += string(text)
 	}
 	write(t, filepath.Join(elsewhere, "go.mod"), mod)
 	write(t, filepath.Join(elsewhere, "go.sum"), sum)
 	write(t, filepath.Join(elsewhere, "main.go"), user)
 	write(t, filepath.Join(elsewhere, "main_test.go"), userTest)
-	if got := runs(t, elsewhere, env, "go", "run", "-mod=mod", "."); got != "rpm: 600 per 1m0s, capacity 600\n" {
-		t.Errorf("the program says %q", got)
-	}
+	check.Equal(t, runs(t, elsewhere, env, "go", "run", "-mod=mod", "."), "rpm: 600 per 1m0s, capacity 600\n",
+		"the program says")
 	runs(t, elsewhere, env, "go", "test", "-mod=mod", ".")
 	write(t, filepath.Join(elsewhere, "stack", "main.go"), stack)
 	write(t, filepath.Join(elsewhere, "program", "bootstrap"), "program")
@@ -176,21 +164,15 @@ func TestRelease(t *testing.T) {
 func summed(t *testing.T, dist string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) != 5 {
-		t.Errorf("%d files, want 5:\n%s", len(lines), text)
-	}
+	check.Equal(t, len(lines), 5, "files, want 5: %s", text)
 	templates, err := filepath.Glob(filepath.Join(dist, "*.template.json"))
 	if err != nil || len(templates) != 1 {
 		t.Fatalf("templates %q, %v", templates, err)
 	}
 	template, err := os.ReadFile(templates[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, line := range lines {
 		sum, name, _ := strings.Cut(line, "  ")
 		if strings.HasSuffix(name, ".zip") && !strings.Contains(string(template), "${CodePrefix}"+name) {
@@ -209,9 +191,7 @@ func write(t *testing.T, file, text string) string {
 	if err == nil {
 		err = os.WriteFile(file, []byte(text), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return file
 }
 

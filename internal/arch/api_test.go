@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var update = flag.Bool("update", false, "take the exported API over")
@@ -43,18 +45,12 @@ func TestExportedAPIDoesNotChangeUnnoticed(t *testing.T) {
 		text := strings.Join(api[folder], "\n\n") + "\n"
 		file := filepath.Join("testdata", "api", strings.ReplaceAll(folder, "/", "-")+".txt")
 		if *update {
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			check.Must(t, os.WriteFile(file, []byte(text), 0o644))
 			continue
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if text != string(want) {
 			t.Errorf("the API of %s has changed: %s\nSay so in CHANGELOG.md, see docs/upgrading.md, and take it over: "+
 				"go test ./internal/arch -run API -update", folder, firstDifference(text, string(want)))

@@ -73,9 +73,9 @@ func contains(list []string, s string) bool {
 // The infrastructure takes names from this module, and what the functions check
 // their settings, manifests and table with, but no behaviour.
 func TestInfrastructureImportsNamesOnly(t *testing.T) {
-	may := []string{"admin/manifest", "internal/archive", "internal/pricing", "internal/config", "internal/function",
-		"internal/item", "internal/layout", "internal/ledger", "internal/namespace", "internal/release",
-		"limitertable"} // release in a test
+	may := []string{"admin/manifest", "internal/archive", "internal/check", "internal/pricing", "internal/config",
+		"internal/function", "internal/item", "internal/layout", "internal/ledger", "internal/namespace",
+		"internal/release", "limitertable"} // release and check in tests
 	found := false
 	for _, f := range files(t) {
 		if !strings.HasPrefix(f.folder, filepath.Join("infra", "cdk")) {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 const module = "github.com/zeroae/zae-limiter-go"
@@ -192,9 +194,7 @@ func list(t *testing.T) []pkg {
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	check.Must(t, err, "go list")
 	var all []pkg
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p pkg
@@ -211,12 +211,8 @@ func list(t *testing.T) []pkg {
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, check.Err(os.Stat(filepath.Join(dir, "go.mod"))))
 	return dir
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Who imports the client gets the root module's requirements to see. What only
@@ -33,9 +35,7 @@ func goList(t *testing.T, args ...string) []string {
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list %v: %v", args, err)
-	}
+	check.Must(t, err, "go list %v", args)
 	return strings.Fields(string(out))
 }
 
@@ -62,9 +62,7 @@ func TestEveryModuleIsChecked(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if modules < 7 {
 		t.Errorf("only %d modules found", modules)
 	}
@@ -77,9 +75,7 @@ func TestEveryModuleIsChecked(t *testing.T) {
 func variable(t *testing.T, name string) []string {
 	t.Helper()
 	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	found := regexp.MustCompile(`(?m)^` + name + ` *:= (.*)$`).FindSubmatch(makefile)
 	if found == nil {
 		t.Fatalf("the Makefile has no %s", name)

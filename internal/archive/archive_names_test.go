@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -31,9 +32,7 @@ func TestStrangeNamesAreArchived(t *testing.T) {
 				"OldImage": json.RawMessage(itemtest.JSON(it)),
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		batch, err := Decode(streamtest.PayloadOf(record))
 		if err != nil || len(batch.Events) != 1 || len(batch.Malformed) != 0 {
 			t.Fatalf("%q: %v: %+v", name, err, batch)
@@ -43,9 +42,7 @@ func TestStrangeNamesAreArchived(t *testing.T) {
 			t.Errorf("%q: archived %+v", name, e)
 		}
 		objects := batch.Objects()
-		if len(objects) != 1 {
-			t.Fatalf("%q: %d objects", name, len(objects))
-		}
+		check.MustEqual(t, len(objects), 1, "%q: objects", name)
 		if other, taken := keys[objects[0].Key]; taken {
 			t.Errorf("%q and %q are archived as %q", name, other, objects[0].Key)
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // FuzzDecode: no payload makes the package panic; every record is accounted
@@ -42,9 +44,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%d of %d records accounted for", n, b.Records)
 		}
 		objects := b.Objects()
-		if fmt.Sprint(objects) != fmt.Sprint(b.Objects()) {
-			t.Error("objects differ from one call to the next")
-		}
+		check.Equal(t, fmt.Sprint(objects), fmt.Sprint(b.Objects()), "objects differ from one call to the next")
 		keys := map[string]bool{}
 		for _, o := range objects {
 			if keys[o.Key] {
@@ -84,13 +84,9 @@ func TestValuesComeBack(t *testing.T) {
 	for range 2000 {
 		stored := randomValue(rng, 3)
 		raw, err := json.Marshal(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var v value
-		if err := json.Unmarshal(raw, &v); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(raw, &v))
 		p, err := v.plain()
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
@@ -99,9 +95,7 @@ func TestValuesComeBack(t *testing.T) {
 		dec := json.NewDecoder(bytes.NewReader(line))
 		dec.UseNumber()
 		var read any
-		if err := dec.Decode(&read); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, dec.Decode(&read))
 		if got := unplain(read); !reflect.DeepEqual(got, any(stored)) {
 			t.Fatalf("stored %s\narchived %sread back %v", raw, line, got)
 		}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
@@ -30,9 +32,7 @@ func TestScripts(t *testing.T) {
 
 func runScript(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var out []string
 	for _, c := range strings.Split(string(text), "====\n") {
 		input, want, ok := strings.Cut(c, "----\n")
@@ -50,18 +50,14 @@ func runScript(t *testing.T, file string) {
 		out = append(out, input+"----\n"+got)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(out, "====\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(file, []byte(strings.Join(out, "====\n")), 0o644))
 	}
 }
 
 func describe(t *testing.T, payload []byte) string {
 	t.Helper()
 	b, err := Decode(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var s strings.Builder
 	fmt.Fprintf(&s, "records=%d events=%d malformed=%d skipped=%d\n", b.Records, len(b.Events), len(b.Malformed),
 		b.Skipped)
@@ -87,13 +83,9 @@ func describe(t *testing.T, payload []byte) string {
 func gunzip(t *testing.T, body []byte) []byte {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	line, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if !r.ModTime.IsZero() || r.Name != "" {
 		t.Errorf("gzip header says when (%v) or what (%q)", r.ModTime, r.Name)
 	}
@@ -158,9 +150,7 @@ func TestMalformedKeepsItsPayload(t *testing.T) {
 
 func TestLayoutOfAPayloadDoesNotMatter(t *testing.T) {
 	text, err := os.ReadFile("testdata/malformed.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range strings.Split(string(text), "====\n") {
 		input, _, _ := strings.Cut(c, "----\n")
 		_, records, _ := strings.Cut(input, "\n")
@@ -170,18 +160,14 @@ func TestLayoutOfAPayloadDoesNotMatter(t *testing.T) {
 			t.Fatal("script is not JSON")
 		}
 		a, b := mustDecode(t, narrow.Bytes()).Objects(), mustDecode(t, wide.Bytes()).Objects()
-		if fmt.Sprint(a) != fmt.Sprint(b) {
-			t.Errorf("objects differ with the layout of\n%s", input)
-		}
+		check.Equal(t, fmt.Sprint(a), fmt.Sprint(b), "objects differ with the layout of %s", input)
 	}
 }
 
 func mustDecode(t *testing.T, payload []byte) Batch {
 	t.Helper()
 	b, err := Decode(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 

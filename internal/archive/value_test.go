@@ -4,15 +4,15 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // plainly returns what is archived of a value in DynamoDB's JSON, or why nothing is.
 func plainly(t *testing.T, stored string) string {
 	t.Helper()
 	var v value
-	if err := json.Unmarshal([]byte(stored), &v); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(stored), &v))
 	p, err := v.plain()
 	if err != nil {
 		return err.Error()
@@ -31,9 +31,7 @@ func TestNumbers(t *testing.T) {
 	for _, n := range []string{"", "-", "--1", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1.e5", ".e5", "1e",
 		"1e+", "1e-", "1.5e",
 		"1.5.5", "1e5.5", "1x", "x1", " 1", "1 ", "1e5x", "1,5", "NaN", "e5"} {
-		if got, want := plainly(t, `{"N":"`+n+`"}`), `has "`+n+`" for a number`; got != want {
-			t.Errorf("number %q: %s, want %s", n, got, want)
-		}
+		check.Equal(t, plainly(t, `{"N":"`+n+`"}`), `has "`+n+`" for a number`, "number %q", n)
 	}
 }
 
@@ -71,8 +69,6 @@ func TestShapesOfValues(t *testing.T) {
 		`{"M":{"$other":{"S":""}}}`:                 `{"$other":""}`,
 		`{"M":{"$map":{"S":""},"a":{"BOOL":true}}}`: `{"$map":"","a":true}`,
 	} {
-		if got := plainly(t, stored); got != want {
-			t.Errorf("%s is archived as %s, want %s", stored, got, want)
-		}
+		check.Equal(t, plainly(t, stored), want, "%s is archived as", stored)
 	}
 }

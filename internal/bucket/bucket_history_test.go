@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // naive is the second version of a bucket shard: one rational level per limit
@@ -190,9 +191,8 @@ func takeBoth(t *testing.T, c *script, s *bucket.State, n *naive, now int64, wha
 		}
 	}
 	v := s.Decide(needs, now)
-	if v.Granted != n.covers(named, now) {
-		t.Fatalf("%s: %s: Decide(%v, %d) = %+v, naive version says otherwise", what, s, needs, now, v)
-	}
+	check.MustEqual(t, v.Granted, n.covers(named, now),
+		"%s: %s: Decide(%v, %d) = %+v, naive version says otherwise", what, s, needs, now, v)
 	broken := s.RF-now > bucket.MaxSkew
 	switch {
 	case v.Granted:
@@ -230,9 +230,8 @@ func splitBoth(t *testing.T, c *script, s *bucket.State, n *naive, what string) 
 		}
 		whole := level(sl.Tokens, sl.Rest, sl.Period)
 		a, b := level(k.Tokens, k.Rest, k.Period), level(m.Tokens, m.Rest, m.Period)
-		if new(big.Rat).Add(a, b).Cmp(whole) != 0 {
-			t.Fatalf("%s: %s: split %s into %s and %s", what, sl.Name, whole, a, b)
-		}
+		check.MustEqual(t, new(big.Rat).Add(a, b).Cmp(whole), 0,
+			"%s: %s: split %s into %s and %s", what, sl.Name, whole, a, b)
 		full := buckettest.Milli(s.Rate(i).Capacity)
 		if whole.Cmp(full) <= 0 && (a.Cmp(buckettest.Milli(keep.Rate(i).Capacity)) > 0 ||
 			b.Cmp(buckettest.Milli(moved.Rate(i).Capacity)) > 0) {
@@ -262,9 +261,7 @@ func adoptBoth(t *testing.T, c *script, s *bucket.State, n *naive, now int64, wh
 	case l.Capacity < old.Capacity && n.levels[l.Name].Cmp(top) > 0:
 		n.levels[l.Name] = top
 	}
-	if changed != (old != l) {
-		t.Fatalf("%s: Adopt(%v) says changed is %v", what, l, changed)
-	}
+	check.MustEqual(t, changed, old != l, "%s: Adopt(%v) says changed", what, l)
 	if _, again := next.Adopt(l); again {
 		t.Fatalf("%s: %v adopted twice", what, l)
 	}

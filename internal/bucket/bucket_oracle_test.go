@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // wild returns numbers of every size, the edges of int64 among them.
@@ -75,13 +76,9 @@ func checkWait(t *testing.T, tokens, rest int64, r bucket.Rate, need int64) {
 	}
 	switch {
 	case need <= tokens:
-		if w != 0 {
-			t.Fatalf("Wait(%d, %d, %v, %d) = %d, want 0: it is there", tokens, rest, r, need, w)
-		}
+		check.MustEqual(t, w, 0, "Wait(%d, %d, %v, %d) =, want 0: it is there", tokens, rest, r, need)
 	case need > r.Capacity || r.Amount == 0:
-		if w != bucket.Never {
-			t.Fatalf("Wait(%d, %d, %v, %d) = %d, want Never", tokens, rest, r, need, w)
-		}
+		check.MustEqual(t, w, bucket.Never, "Wait(%d, %d, %v, %d) =, want Never", tokens, rest, r, need)
 	case w == bucket.Never-1:
 		if e.After(w - 1).Covers(need) {
 			t.Fatalf("Wait(%d, %d, %v, %d) is saturated, but %d is enough", tokens, rest, r, need, w-1)
@@ -129,9 +126,7 @@ func checkShares(t *testing.T, whole int64, path []byte) {
 		for id, n := range counts {
 			sum += bucket.Share(whole, id, n)
 		}
-		if sum != whole {
-			t.Fatalf("shares of %v add up to %d, want %d", counts, sum, whole)
-		}
+		check.MustEqual(t, sum, whole, "shares of %v add up to", counts)
 	}
 }
 
@@ -181,12 +176,8 @@ func TestSaturatingSums(t *testing.T) {
 			a, b = ends[i/n], ends[i%n]
 		}
 		x, y := big.NewInt(a), big.NewInt(b)
-		if got, want := bucket.AddSat(a, b), clamp(new(big.Int).Add(x, y)); got != want {
-			t.Fatalf("AddSat(%d, %d) = %d, want %d", a, b, got, want)
-		}
-		if got, want := bucket.SubSat(a, b), clamp(new(big.Int).Sub(x, y)); got != want {
-			t.Fatalf("SubSat(%d, %d) = %d, want %d", a, b, got, want)
-		}
+		check.MustEqual(t, bucket.AddSat(a, b), clamp(new(big.Int).Add(x, y)), "AddSat(%d, %d)", a, b)
+		check.MustEqual(t, bucket.SubSat(a, b), clamp(new(big.Int).Sub(x, y)), "SubSat(%d, %d)", a, b)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected output of the scripts in testdata/take")
@@ -44,9 +45,7 @@ func TestScripts(t *testing.T) {
 
 func runScript(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var out, commands, want strings.Builder
 	p := &player{t: t, file: file, shards: map[int]*bucket.State{}}
 	expecting := false
@@ -81,9 +80,7 @@ func runScript(t *testing.T, file string) {
 	}
 	finish()
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(file, []byte(out.String()), 0o644))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // The conformance vectors of the Python client's refill: tokens, last, now, capacity,
@@ -71,9 +72,7 @@ func TestWaitAgainstPythonVectors(t *testing.T) {
 	} {
 		r := bucket.Rate{Capacity: 1 << 40, Amount: v.amount, Period: v.period}
 		got := bucket.Wait(0, 0, r, v.deficit)
-		if got != v.ours {
-			t.Errorf("Wait for %d at %d/%d ms is %d, want %d", v.deficit, v.amount, v.period, got, v.ours)
-		}
+		check.Equal(t, got, v.ours, "Wait for %d at %d/%d ms", v.deficit, v.amount, v.period)
 		if got > v.python || v.python > got+1 {
 			t.Errorf("Wait for %d at %d/%d ms is %d, Python's is %d: want at most one more", v.deficit, v.amount, v.period, got,
 				v.python)
@@ -106,17 +105,14 @@ func TestTakeAgainstPythonVectors(t *testing.T) {
 		if v.granted {
 			s = s.At(v.now).Take(costs)
 		}
-		if got := s.Slots[0].Tokens; got != v.after {
-			t.Errorf("%+v: level %d after", v, got)
-		}
+		check.Equal(t, s.Slots[0].Tokens, v.after, "%+v: level after", v)
 	}
 	for _, v := range []struct{ tokens, amount, now, after int64 }{
 		{1000, 3, 0, -2000}, {1000, -20, 0, 21_000}, {1000, 2, 6000, 0},
 	} {
 		s := bucket.State{Slots: []bucket.Slot{{Limit: limit, Tokens: v.tokens}}}
-		if got := s.At(v.now).Take([]int64{v.amount * bucket.Milli}).Slots[0].Tokens; got != v.after {
-			t.Errorf("force %+v: level %d", v, got)
-		}
+		check.Equal(t, s.At(v.now).Take([]int64{v.amount * bucket.Milli}).Slots[0].Tokens, v.after,
+			"force %+v: level", v)
 	}
 }
 
@@ -143,9 +139,8 @@ func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
 		{nil, 7, 0},
 		{[]bucket.Limit{limit(100, 100, 60)}, 0, 0},
 	} {
-		if got := bucket.New(v.limits, 0, 1, 0).TTLSeconds(v.multiplier); got != v.want {
-			t.Errorf("of %v, %d times: %d, want %d", v.limits, v.multiplier, got, v.want)
-		}
+		check.Equal(t, bucket.New(v.limits, 0, 1, 0).TTLSeconds(v.multiplier), v.want,
+			"%v, %d times", v.limits, v.multiplier)
 	}
 }
 
@@ -154,8 +149,6 @@ func TestTokensRenders(t *testing.T) {
 		0: "0", 1000: "1", 1500: "1.5", -1500: "-1.5", 1: "0.001", -1: "-0.001", 10_010: "10.01",
 		-1 << 63: "-9223372036854775.808", 1<<63 - 1: "9223372036854775.807",
 	} {
-		if got := bucket.Tokens(milli); got != want {
-			t.Errorf("Tokens(%d) = %q, want %q", milli, got, want)
-		}
+		check.Equal(t, bucket.Tokens(milli), want, "Tokens(%d)", milli)
 	}
 }

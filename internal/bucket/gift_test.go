@@ -4,6 +4,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // What is given fills a rate up, and no more: a full one gets nothing, and one whose capacity
@@ -24,9 +26,8 @@ func TestGiftsFillARateUp(t *testing.T) {
 		{-3000, Gift{Whole: true}, 10_000},
 	} {
 		s, i := one(rate, 0, c.level)
-		if got := s.Give(map[string]Gift{"rpm": c.gift}).Slots[i].Tokens; got != c.want {
-			t.Errorf("%+v to a level of %d: %d, want %d", c.gift, c.level, got, c.want)
-		}
+		check.Equal(t, s.Give(map[string]Gift{"rpm": c.gift}).Slots[i].Tokens, c.want,
+			"%+v to a level of %d", c.gift, c.level)
 	}
 }
 
@@ -77,9 +78,7 @@ func TestFullAndSpent(t *testing.T) {
 			t.Errorf("%+v: not %v", c, c.want)
 		}
 	}
-	if got := (Slot{Used: 12, Ended: 5}).Spent(); got != 7 {
-		t.Errorf("%d of 12 were spent, of which 5 ended unspent", got)
-	}
+	check.Equal(t, (Slot{Used: 12, Ended: 5}).Spent(), 7, "12 were spent, of which 5 ended unspent")
 }
 
 // A refill instant that is ahead stays if clocks may differ by that; a later one is of no sound
@@ -116,9 +115,7 @@ func TestDrainsTakeWhatThereWouldBe(t *testing.T) {
 	} {
 		s, i := one(rate, 0, c.level)
 		s = s.Give(s.Drains(c.until))
-		if got := s.Slots[i].Tokens; got != c.want {
-			t.Errorf("a level of %d until %d: %d, want %d", c.level, c.until, got, c.want)
-		}
+		check.Equal(t, s.Slots[i].Tokens, c.want, "a level of %d until %d", c.level, c.until)
 		if again := s.Drains(c.until); len(again) > 0 {
 			t.Errorf("a level of %d until %d: drained twice, by %v", c.level, c.until, again)
 		}
@@ -160,9 +157,7 @@ func TestDrainsToTheMillisecond(t *testing.T) {
 		s = s.Give(s.Drains(until))
 		at := exactly(s.Slots[i].Tokens, s.Slots[i].Rest, s.Rate(i), until-s.RF)
 		if uncapped.Cmp(big.NewRat(1, 1)) < 0 { // nothing to take
-			if at.Cmp(uncapped) != 0 {
-				t.Fatalf("%v until %d: at %s by then, was %s", l, until, at, uncapped)
-			}
+			check.MustEqual(t, at.Cmp(uncapped), 0, "%v until %d: at %s by then, was %s", l, until, at, uncapped)
 		} else if at.Sign() < 0 || at.Cmp(big.NewRat(1, 1)) >= 0 {
 			t.Fatalf("%v until %d: at %s by then, and %d before it was drained", l, until, at, before)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // holding returns a random state of one limit of which something may be held, good at 1000 s,
@@ -74,9 +75,7 @@ func TestLevelsLeaveRoomForWhatIsHeld(t *testing.T) {
 		if v := s.Decide([]int64{need, 0}, at); v.Granted != (at >= s.RF+wait) || !v.Granted && v.At != s.RF+wait {
 			t.Fatalf("%s: decided %+v at %d for %d, the wait is %d", s, v, at, need, wait)
 		}
-		if s.Wait(0, s.Rate(0).Capacity+1) != bucket.Never {
-			t.Fatal("waits for more than the capacity")
-		}
+		check.MustEqual(t, s.Wait(0, s.Rate(0).Capacity+1), bucket.Never, "waits for more than the capacity")
 	}
 	if bounded < 2_000 {
 		t.Errorf("what is held bounded %d levels only", bounded)
@@ -94,9 +93,7 @@ func TestFullMeansThatNothingIsHeld(t *testing.T) {
 			t.Errorf("level at %d is %d, want %d", at, got, want)
 		}
 	}
-	if got := s.FullAt(15_000); got != 24_000 {
-		t.Errorf("full at %d, want 24 s", got)
-	}
+	check.Equal(t, s.FullAt(15_000), 24_000, "full at, want 24 s")
 	s.HeldUntil = 15_000 + bucket.MaxAhead + bucket.MaxSkew + 1 // no sound clock has written that
 	if got, _ := s.LevelAt(0, 20_000); got != 10_000 || s.SomeHeld(15_000) {
 		t.Errorf("level at 20 s is %d, some held %v", got, s.SomeHeld(15_000))
@@ -210,8 +207,6 @@ func TestHeldForNoLongerThanASoundClockWrites(t *testing.T) {
 		{at + 50, at + 50 + longest, at + 50 + longest}, {at + 50, at + 51 + longest, at},
 		{at - 50, at + longest, at + longest},
 	} {
-		if got := (bucket.State{RF: c.rf, HeldUntil: c.until}).HeldAfter(at); got != c.want {
-			t.Errorf("%+v: until %d", c, got)
-		}
+		check.Equal(t, (bucket.State{RF: c.rf, HeldUntil: c.until}).HeldAfter(at), c.want, "%+v: until", c)
 	}
 }

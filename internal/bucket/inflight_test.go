@@ -1,6 +1,10 @@
 package bucket
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 // The example of the doc comment: 10 slots, epochs of 30 s; 4 are taken at 40 s by somebody
 // who dies, in epoch 1, and are free from epoch 3 on.
@@ -12,12 +16,8 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 		{40_000, 6, 51_000}, {90_999, 6, 1}, {91_000, 10, 0}, {1_000_000, 10, 0},
 	} {
 		at := s.At(tt.at)
-		if got := at.Slots[0].Tokens; got != tt.level*Milli {
-			t.Errorf("at %d ms: %d millislots are free, want %d", tt.at, got, tt.level*Milli)
-		}
-		if got := at.Wait(0, 7*Milli); got != tt.wait {
-			t.Errorf("at %d ms: 7 are free after %d ms, want %d", tt.at, got, tt.wait)
-		}
+		check.Equal(t, at.Slots[0].Tokens, tt.level*Milli, "at %d ms: millislots are free", tt.at)
+		check.Equal(t, at.Wait(0, 7*Milli), tt.wait, "at %d ms: 7 are free after ms", tt.at)
 		if level, _ := s.LevelAt(0, tt.at); level != tt.level*Milli {
 			t.Errorf("at %d ms: the level is told as %d, want %d", tt.at, level, tt.level*Milli)
 		}
@@ -29,12 +29,8 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	if moved = moved.Take([]int64{3 * Milli, 0}); moved.Slots[0].Tokens != 3*Milli {
 		t.Errorf("%d are free after 4 in epoch 1 and 3 in epoch 2", moved.Slots[0].Tokens)
 	}
-	if w := moved.Wait(0, 7*Milli); w != 21_000 {
-		t.Errorf("7 are free after %d ms, want 21000: when the 4 are forgotten", w)
-	}
-	if w := moved.Wait(0, 8*Milli); w != 51_000 {
-		t.Errorf("8 are free after %d ms, want 51000: when the 3 are, too", w)
-	}
+	check.Equal(t, moved.Wait(0, 7*Milli), 21_000, "7 are free after ms, want 21000: when the 4 are forgotten")
+	check.Equal(t, moved.Wait(0, 8*Milli), 51_000, "8 are free after ms, want 51000: when the 3 are, too")
 }
 
 // What is given back comes from the present epoch, and what is more than was taken in it from
@@ -97,13 +93,10 @@ func TestSlotsOfTheEpochBeforeOutliveAChange(t *testing.T) {
 		short.Period = period
 		got, _ := s.Adopt(short)
 		for _, at := range []int64{632_000, 645_000, 660_000} {
-			if free := got.At(at).Slots[0].Tokens; free != 6*Milli {
-				t.Errorf("epochs of %d ms: %d are free at %d", period, free, at)
-			}
+			check.Equal(t, got.At(at).Slots[0].Tokens, 6*Milli, "epochs of %d ms: free at %d", period, at)
 		}
-		if free := got.At(661_000 + 2*period).Slots[0].Tokens; free != 10*Milli {
-			t.Errorf("epochs of %d ms: %d are free in the end", period, free)
-		}
+		check.Equal(t, got.At(661_000 + 2*period).Slots[0].Tokens, 10*Milli,
+			"epochs of %d ms: free in the end", period)
 	}
 }
 
@@ -152,9 +145,7 @@ func TestPeriodEnd(t *testing.T) {
 		{[]Slot{quota(30)}, 30},
 		{[]Slot{slots, quota(40), rate, quota(30), quota(Never), quota(50)}, 30},
 	} {
-		if got := (State{Slots: c.slots}).PeriodEnd(); got != c.want {
-			t.Errorf("%+v: %d, want %d", c.slots, got, c.want)
-		}
+		check.Equal(t, (State{Slots: c.slots}).PeriodEnd(), c.want, "%+v", c.slots)
 	}
 }
 
@@ -175,14 +166,10 @@ func TestEpochsBeforeTheFirst(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}
 	for at, want := range map[int64]int64{-60_001: -3, -60_000: -2, -30_001: -2, -30_000: -1, -1: -1, 0: 0, 1: 0,
 		29_999: 0, 30_000: 1} {
-		if got := fly.EpochAt(at + EdgeMargin); got != want {
-			t.Errorf("%d ms are in epoch %d, want %d", at, got, want)
-		}
+		check.Equal(t, fly.EpochAt(at+EdgeMargin), want, "%d ms are in epoch", at)
 	}
 	for epoch, want := range map[int64]int{-4: 2, -3: 0, -2: 1, -1: 2, 0: 0, 1: 1, 2: 2, 3: 0} {
-		if got := EpochSlot(epoch); got != want {
-			t.Errorf("epoch %d is counted at %d, want %d", epoch, got, want)
-		}
+		check.Equal(t, EpochSlot(epoch), want, "epoch %d is counted at", epoch)
 	}
 }
 
@@ -196,9 +183,7 @@ func TestEmptiedSlots(t *testing.T) {
 		t.Errorf("%+v, want all ten taken in epoch 2", got)
 	}
 	s.Slots[0] = got
-	if w := s.Wait(0, Milli); w != 51_000 {
-		t.Errorf("one is free after %d ms, want 51000", w)
-	}
+	check.Equal(t, s.Wait(0, Milli), 51_000, "one is free after ms, want 51000")
 	got.Tokens = 77
 	if got = got.Levelled(s); got.Tokens != 0 {
 		t.Errorf("its level is %d by what was taken", got.Tokens)
@@ -232,18 +217,12 @@ func TestWhenSlotsAreFree(t *testing.T) {
 		0: 0, 6 * Milli: 0,
 		7 * Milli: 60_000 + EdgeMargin - 40_000, 10 * Milli: 90_000 + EdgeMargin - 40_000, 10*Milli + 1: Never,
 	} {
-		if got := s.untilFreed(s.Index("fly"), 40_000, need); got != want {
-			t.Errorf("%d are free after %d ms, want %d", need, got, want)
-		}
+		check.Equal(t, s.untilFreed(s.Index("fly"), 40_000, need), want, "%d are free after ms", need)
 	}
-	if got := s.untilFreed(s.Index("fly"), 200_000, 7*Milli); got != 0 {
-		t.Errorf("long after that: after %d ms", got)
-	}
+	check.Equal(t, s.untilFreed(s.Index("fly"), 200_000, 7*Milli), 0, "long after that: after ms")
 	sl.Taken[EpochSlot(1)] = 30 * Milli
 	*sl = sl.Levelled(s)
-	if got := s.untilFreed(s.Index("fly"), 40_000, 0); got != 0 {
-		t.Errorf("none are there after %d ms, with more taken than there are", got)
-	}
+	check.Equal(t, s.untilFreed(s.Index("fly"), 40_000, 0), 0, "none are there after ms, with more taken than there")
 }
 
 // Where nothing is at work, a change begins in the epoch of its instant, whatever epoch was before.

@@ -1,6 +1,10 @@
 package bucket
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 // A billion settlements of a third of a cent, 3,333 millionths of a dollar, add up to
 // $3,333,000 exactly: in millitokens they are far from what 64 bits hold.
@@ -45,9 +49,8 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 		if s.RF = c.rf; c.limit.InFlight || c.limit.FirstUse() > 0 {
 			s.Slots[i].End = edge
 		}
-		if got := s.Stored(); got.RF != c.want {
-			t.Errorf("%s: stored for %d, want %d", c.name, got.RF-edge, c.want-edge)
-		}
+		got := s.Stored()
+		check.Equal(t, got.RF, c.want, "%s: stored for %d, want %d", c.name, got.RF-edge, c.want-edge)
 	}
 }
 
@@ -69,13 +72,9 @@ func TestAQuotaPassesItsEdge(t *testing.T) {
 	}
 	r := Rate{Capacity: 100, Edge: 50}
 	for elapsed, want := range map[int64]int64{0: 0, 49: 0, 50: 97, 51: 97} {
-		if got := r.atEdge(3, elapsed).Credit; got != want {
-			t.Errorf("3 of 100 gain %d after %d ms, want %d", got, elapsed, want)
-		}
+		check.Equal(t, r.atEdge(3, elapsed).Credit, want, "3 of 100 gain after %d ms", elapsed)
 	}
-	if got := r.atEdge(120, 50).Credit; got != -20 {
-		t.Errorf("120 of 100 gain %d at the edge", got)
-	}
+	check.Equal(t, r.atEdge(120, 50).Credit, -20, "120 of 100 gain at the edge")
 }
 
 // A period from the first use begins with the first cost of its limit, and only then.
@@ -98,9 +97,7 @@ func TestAPeriodBeginsWithItsFirstUse(t *testing.T) {
 			t.Errorf("costs of %d and %d: the period ends at %d, want %d; of the rate at %d", c.cost, c.rateCost, q, c.end, r)
 		}
 	}
-	if s.Slots[s.Index("q")].End != 0 {
-		t.Error("the state itself was changed")
-	}
+	check.Equal(t, s.Slots[s.Index("q")].End, 0, "the state itself was changed")
 }
 
 // Behind the edge of a quota the rate beside it is stored as it was just before: 10 per second, 4
@@ -157,9 +154,7 @@ func TestWhenAQuotaIsWholeAgain(t *testing.T) {
 		{hours, 0, 500 + EdgeMargin}, {hours, edge + 100, 600 + EdgeMargin},
 		{first, 0, 3_600_000 + EdgeMargin}, {first, edge + 100, 600 + EdgeMargin},
 	} {
-		if got := c.limit.WholeAt(edge-500, c.end).Edge; got != c.want {
-			t.Errorf("%v until %d: whole after %d ms, want %d", c.limit, c.end, got, c.want)
-		}
+		check.Equal(t, c.limit.WholeAt(edge-500, c.end).Edge, c.want, "%v until %d: whole after ms", c.limit, c.end)
 	}
 }
 
@@ -227,12 +222,9 @@ func TestRateOf(t *testing.T) {
 		{whole, 1, 2, Rate{Capacity: whole.Capacity, Amount: whole.Amount, Period: whole.Period}},
 	} {
 		s.Shard, s.Shards = c.shard, c.many
-		if got := s.RateOf(c.limit); got != c.want {
-			t.Errorf("%v on shard %d of %d: %+v, want %+v", c.limit, c.shard, c.many, got, c.want)
-		}
-		if got := s.CapacityOf(c.limit); got != c.want.Capacity {
-			t.Errorf("%v on shard %d of %d: a capacity of %d", c.limit, c.shard, c.many, got)
-		}
+		check.Equal(t, s.RateOf(c.limit), c.want, "%v on shard %d of %d", c.limit, c.shard, c.many)
+		check.Equal(t, s.CapacityOf(c.limit), c.want.Capacity,
+			"%v on shard %d of %d: a capacity of", c.limit, c.shard, c.many)
 		if i := s.Index(c.limit.Name); i >= 0 && s.Slots[i].Limit == c.limit && s.Rate(i) != c.want {
 			t.Errorf("%v on shard %d of %d: %+v by its slot", c.limit, c.shard, c.many, s.Rate(i))
 		}
@@ -262,9 +254,7 @@ func TestUntilTheEdgeOfAQuota(t *testing.T) {
 	for _, c := range []struct{ tokens, need, want int64 }{
 		{40, 40, 0}, {40, 41, 50}, {40, 100, 50}, {40, 101, Never}, {120, 120, 0}, {120, 121, Never}, {-1, 0, 50},
 	} {
-		if got := Wait(c.tokens, 0, r, c.need); got != c.want {
-			t.Errorf("%d of 100, %d wanted: after %d ms, want %d", c.tokens, c.need, got, c.want)
-		}
+		check.Equal(t, Wait(c.tokens, 0, r, c.need), c.want, "%d of 100, %d wanted: after ms", c.tokens, c.need)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // nine is 9:00 UTC on a Monday.
@@ -17,9 +18,7 @@ var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).UnixMilli()
 func scheduled(t testing.TB, capacity, amount, period int64, form string) Limit {
 	t.Helper()
 	l, err := Limit{Name: "rpm", Capacity: capacity * Milli, Amount: amount * Milli, Period: period}.WithSchedule(form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 
@@ -49,15 +48,12 @@ func TestALevelPassesTheEdgesOfItsSchedule(t *testing.T) {
 	} {
 		s, i := alone(l, c.at)
 		s.Slots[i].Tokens = c.level * Milli
-		if got := s.At(c.at + c.after).Slots[i].Tokens; got != c.want {
-			t.Errorf("%d of %v: %d after %d ms, want %d", c.level, s.Slots[i].Limit, got, c.after, c.want)
-		}
+		check.Equal(t, s.At(c.at + c.after).Slots[i].Tokens, c.want,
+			"%d of %v: after %d ms", c.level, s.Slots[i].Limit, c.after)
 		if got, _ := s.LevelAt(i, c.at+c.after); got != c.want {
 			t.Errorf("%d: LevelAt is %d after %d ms, want %d", c.level, got, c.after, c.want)
 		}
-		if got := s.Wait(i, 100*Milli); got != c.wait100 {
-			t.Errorf("%d of %v: 100 in %d ms, want %d", c.level, s.Slots[i].Limit, got, c.wait100)
-		}
+		check.Equal(t, s.Wait(i, 100*Milli), c.wait100, "%d of %v: 100 in ms", c.level, s.Slots[i].Limit)
 	}
 }
 
@@ -163,9 +159,7 @@ func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 			cost := rnd.Int64N(60_000)
 			needs := []int64{cost, 0}
 			v, w := a.Decide(needs, now), b.Decide(needs, now)
-			if v.Granted != w.Granted {
-				t.Fatalf("seed %d, %s: %+v, by hand %+v", seed, form, v, w)
-			}
+			check.MustEqual(t, v.Granted, w.Granted, "seed %d, %s: %+v, by hand %+v", seed, form, v, w)
 			if most := l.Slowest().Capacity; !v.Granted && (v.At == Never) != (cost > most) {
 				t.Fatalf("seed %d, %s: %+v of %d, it never holds more than %d", seed, form, v, cost, most)
 			} else if then := a.At(v.At); !v.Granted && v.At < now+24*3600_000 &&
@@ -257,15 +251,10 @@ func TestTheExtremesOfASchedule(t *testing.T) {
 		t.Error("a share has a token in each window")
 	}
 	s.Slots[s.Index("rpm")].Tokens = 0
-	if full, want := s.FullAt(nine), nine+120*10_000; full != want {
-		t.Errorf("full at %d, want %d: as slowly as the largest fills", full, want)
-	}
-	if ttl := s.TTLSeconds(7); ttl != 7*1200 {
-		t.Errorf("it lives for %d s", ttl)
-	}
-	if fmt.Sprint(Limit{Name: "x"}.Most()) != fmt.Sprint(Limit{Name: "x"}) {
-		t.Error("a limit without a schedule is what it is")
-	}
+	check.Equal(t, s.FullAt(nine), nine+120*10_000, "full at : as slowly as the largest fills")
+	check.Equal(t, s.TTLSeconds(7), 7*1200, "it lives for s")
+	check.Equal(t, fmt.Sprint(Limit{Name: "x"}.Most()), fmt.Sprint(Limit{Name: "x"}),
+		"a limit without a schedule is what it is")
 }
 
 // To hold nothing at an instant behind an edge, what comes back at each rate until then is taken away.
@@ -273,8 +262,6 @@ func TestADrainOverAnEdge(t *testing.T) {
 	s, i := alone(scheduled(t, 60, 60, 60_000, "h9c120a600@UTC"), nine-10_000)
 	for _, until := range []int64{nine - 5000, nine + 5000, nine + 2*3600_000} {
 		drained := s.Give(s.Drains(until))
-		if got := drained.At(until).Slots[i].Tokens; got != 0 {
-			t.Errorf("until %d: %d are left", until-nine, got)
-		}
+		check.Equal(t, drained.At(until).Slots[i].Tokens, 0, "until %d: left", until-nine)
 	}
 }

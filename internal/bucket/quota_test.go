@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 const anEdge = 1_700_006_400_000 // midnight, UTC
@@ -75,9 +77,8 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 			if sl := got.Slots[i]; sl.End != end || sl.Tokens != tokens*Milli {
 				t.Errorf("%d of %s: %+v, want a period until %d", tokens, was, sl, end)
 			}
-			if whole := got.At(anEdge + 3_600_000 + EdgeMargin).Slots[i]; whole.Tokens != 10*Milli {
-				t.Errorf("%d of %s: %d after the period", tokens, was, whole.Tokens)
-			}
+			whole := got.At(anEdge + 3_600_000 + EdgeMargin).Slots[i]
+			check.Equal(t, whole.Tokens, 10*Milli, "%d of %s: after the period", tokens, was)
 		}
 	}
 }
@@ -120,17 +121,14 @@ func TestWhatIsEmptied(t *testing.T) {
 	if want := (Slot{Limit: sl.Limit}); got.Slots[i] != want {
 		t.Errorf("%+v, want %+v", got.Slots[i], want)
 	}
-	if w := got.Slots[got.Index(WCU)]; w.Tokens != WCULimit().Capacity {
-		t.Errorf("a write meter of %d", w.Tokens)
-	}
+	w := got.Slots[got.Index(WCU)]
+	check.Equal(t, w.Tokens, WCULimit().Capacity, "a write meter of")
 }
 
 // An instant behind an edge by less than the margin belongs to the period before it.
 func TestWhichPeriodAnInstantBelongsTo(t *testing.T) {
 	for after, want := range map[int64]int64{-1: anEdge, EdgeMargin - 1: anEdge, EdgeMargin: anEdge + 86_400_000} {
-		if got := daily.begin(anEdge + after); got != want {
-			t.Errorf("%d ms behind the edge: until %d, want %d", after, got, want)
-		}
+		check.Equal(t, daily.begin(anEdge+after), want, "%d ms behind the edge: until", after)
 	}
 }
 
@@ -147,8 +145,7 @@ func TestQuotasOfTwoShardsTogether(t *testing.T) {
 		{Slot{Tokens: 4000, Extra: 1000}, Slot{Tokens: 9000}, Slot{Tokens: 6000, Extra: 1000}},
 	} {
 		got := c.a
-		if got.merge(c.b, 5000); got != c.want {
-			t.Errorf("%+v and %+v are %+v, want %+v", c.a, c.b, got, c.want)
-		}
+		got.merge(c.b, 5000)
+		check.Equal(t, got, c.want, "%+v and %+v", c.a, c.b)
 	}
 }

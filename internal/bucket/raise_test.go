@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func raised(l Limit, raises ...Raise) Limit { return l.WithRaises(FormOfRaises(raises)) }
@@ -21,9 +23,7 @@ func TestARaiseOfARateEndsExactly(t *testing.T) {
 		t.Fatalf("%v with %d: a raise adds no tokens at once", got.Limit, got.Tokens)
 	}
 	for after, want := range map[int64]int64{0: 900_000, 1000: 915_000, 9999: 1049_985, 10_000: 1000_000} {
-		if got := s.At(s.RF + after).Slots[i].Tokens; got != want {
-			t.Errorf("%d after %d ms, want %d", got, after, want)
-		}
+		check.Equal(t, s.At(s.RF + after).Slots[i].Tokens, want, "after %d ms", after)
 	}
 	if got := s.Wait(i, 1050*Milli); got != Never { // 10 s at 15 a second, and then it holds 1,000
 		t.Errorf("1,050 in %d ms, which are never there", got)
@@ -66,9 +66,8 @@ func TestARaiseOfAQuotaEndsWithItsPeriod(t *testing.T) {
 		if w := s.Wait(i, 1200*share); w != day { // tomorrow has 1,500
 			t.Errorf("1,200 in %d ms, want a day", w)
 		}
-		if last := s.At(nine + EdgeMargin); last.Take([]int64{1400 * share, 0}).Wait(i, 1200*share) != Never {
-			t.Error("1,200 are never there again")
-		}
+		last := s.At(nine + EdgeMargin)
+		check.Equal(t, last.Take([]int64{1400 * share, 0}).Wait(i, 1200*share), Never, "1,200 are never there again")
 		s.Slots[i].End += 3600_000 // a process with other data of the zone has said so
 		if s, _ = s.Adopt(raised(l, Raise{700, nine})); s.Slots[i] != s.Slots[i].As(s.RF) {
 			t.Errorf("it is read as %+v, and was %+v", s.Slots[i].As(s.RF), s.Slots[i])
@@ -114,9 +113,7 @@ func TestARaisedQuotaIsAChangeAtEachEdge(t *testing.T) {
 			}
 			needs := []int64{rnd.Int64N(200_000), 0}
 			v, w := a.Decide(needs, now), b.Decide(needs, now)
-			if v.Granted != w.Granted {
-				t.Fatalf("seed %d: %+v, by hand %+v", seed, v, w)
-			}
+			check.MustEqual(t, v.Granted, w.Granted, "seed %d: %+v, by hand %+v", seed, v, w)
 			if v.Granted {
 				a, b = a.Take(needs), b.Take(needs)
 			} else if most := a.Slots[0].Slowest().Capacity; v.At != Never && (needs[0] > most ||

@@ -3,6 +3,8 @@ package bucket
 import (
 	"fmt"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A bucket is split as long as every share keeps a token, up to the most shards that are
@@ -22,12 +24,8 @@ func TestHowFarABucketIsSplit(t *testing.T) {
 		{64, 1, 1, false, 1},
 	} {
 		s := New([]Limit{{Name: "rpm", Capacity: int64(c.capacity) * Milli, Amount: 60_000, Period: 1000}}, 0, c.shards, 1)
-		if got := s.CanSplit(c.most); got != c.split {
-			t.Errorf("%+v: can be split %v", c, got)
-		}
-		if got := s.Fitting(); got != c.fitting {
-			t.Errorf("%+v: fits %d", c, got)
-		}
+		check.Equal(t, s.CanSplit(c.most), c.split, "%+v: can be split", c)
+		check.Equal(t, s.Fitting(), c.fitting, "%+v: fits", c)
 	}
 }
 
@@ -68,9 +66,7 @@ func TestANewBucket(t *testing.T) {
 		t.Errorf("%+v has no full write meter", s)
 	}
 	for count, want := range map[int]bool{1: true, 2: true, 4: true, 8: false} {
-		if got := slow.divides(count); got != want {
-			t.Errorf("4 millitokens a minute for %d shards: %v", count, got)
-		}
+		check.Equal(t, slow.divides(count), want, "4 millitokens a minute for %d shards", count)
 	}
 }
 
@@ -80,9 +76,7 @@ func TestEdge(t *testing.T) {
 	for _, c := range []struct{ at, end, want int64 }{
 		{1000, 0, Never}, {1000, Never, Never}, {1000, 5000, 4000 + EdgeMargin}, {9000, 5000, 1},
 	} {
-		if got := edge(c.at, c.end); got != c.want {
-			t.Errorf("at %d, of a period until %d: %d, want %d", c.at, c.end, got, c.want)
-		}
+		check.Equal(t, edge(c.at, c.end), c.want, "at %d, of a period until %d", c.at, c.end)
 	}
 }
 
@@ -116,9 +110,7 @@ func TestSomeHeld(t *testing.T) {
 	}
 	s.Slots[s.Index("b")].Held = 1
 	for at, want := range map[int64]bool{0: true, 1999: true, 2000: false} {
-		if got := s.SomeHeld(at); got != want {
-			t.Errorf("at %d ms: %v", at, got)
-		}
+		check.Equal(t, s.SomeHeld(at), want, "at %d ms", at)
 	}
 }
 
@@ -188,9 +180,7 @@ func TestMerge(t *testing.T) {
 	if got := a.Merge(b, 1); got.Slots[got.Index("r")].Tokens != 10_000 {
 		t.Errorf("together they have %d of 10000", got.Slots[got.Index("r")].Tokens)
 	}
-	if a.Slots[a.Index("r")].Tokens != 3000 {
-		t.Error("the state itself was changed")
-	}
+	check.Equal(t, a.Slots[a.Index("r")].Tokens, 3000, "the state itself was changed")
 }
 
 // The write meter is undivided: it keeps no bucket from having as many shards as are believed,
@@ -215,9 +205,7 @@ func TestHolds(t *testing.T) {
 		s.Undivided = c.undivided
 		largest := make([]int64, len(s.Slots))
 		largest[s.Index("rpm")], largest[s.Index(WCU)] = c.largest*Milli, c.wcu*Milli
-		if got := s.Holds(c.count, largest); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		check.Equal(t, s.Holds(c.count, largest), c.want, "%+v", c)
 		if got := s.Holds(c.count, nil); c.largest == 0 && got != c.want {
 			t.Errorf("%+v, with no request: %v", c, got)
 		}

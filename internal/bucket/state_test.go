@@ -1,6 +1,10 @@
 package bucket
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 // Limits and states print tokens, by their kind, so that messages and scripts can be read.
 func TestTextOfLimitsAndStates(t *testing.T) {
@@ -12,15 +16,11 @@ func TestTextOfLimitsAndStates(t *testing.T) {
 		"rpd 0.001 each m0h0@UTC soft":         {Name: "rpd", Capacity: 1, Reset: "m0h0@UTC", Soft: true},
 		"fly 1 at once, epochs of 5000ms soft": {Name: "fly", Capacity: 1000, Period: 5000, InFlight: true, Soft: true},
 	} {
-		if got := l.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, l.String(), want)
 	}
 	s := New([]Limit{{Name: "rpm", Capacity: 10_000, Amount: 2500, Period: 1000}}, 1, 2, 77)
 	s.Slots[0].Tokens, s.Slots[0].Rest = -1500, 3
-	if got, want := s.String(), "shard 1/2 rf=77 rpm=-1.5/5+3/1000 wcu=1000/1000"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Equal(t, s.String(), "shard 1/2 rf=77 rpm=-1.5/5+3/1000 wcu=1000/1000")
 }
 
 // The slot that takes longest speaks for a denial. A soft limit and one that is not asked for
@@ -53,9 +53,7 @@ func TestDecide(t *testing.T) {
 		for i, level := range c.levels {
 			s.Slots[i].Tokens = level
 		}
-		if got := s.Decide(c.needs, c.now); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
+		check.Equal(t, s.Decide(c.needs, c.now), c.want, c.name)
 	}
 }
 
@@ -90,17 +88,13 @@ func TestFullAt(t *testing.T) {
 		if want != Never {
 			want += edge - 5000
 		}
-		if got := s.FullAt(edge - 5000); got != want {
-			t.Errorf("%s: %d, want %d", c.name, got, want)
-		}
+		check.Equal(t, s.FullAt(edge-5000), want, c.name)
 	}
 }
 
 // The write meter is what one partition takes in a second, and no limit of the user's.
 func TestTheWriteMeter(t *testing.T) {
-	if got := WCULimit(); got != (Limit{Name: WCU, Capacity: 1000 * Milli, Amount: 1000 * Milli, Period: 1000}) {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, WCULimit(), Limit{Name: WCU, Capacity: 1000 * Milli, Amount: 1000 * Milli, Period: 1000})
 	s := New([]Limit{daily}, 0, 1, anEdge)
 	if got := s.Limits(); len(got) != 1 || got[0] != daily {
 		t.Errorf("the limits are %v", got)

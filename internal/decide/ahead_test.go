@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -108,9 +109,7 @@ func (p *process) grants(n int, milli, ms int64) (renew []int) {
 
 func (p *process) left(ms, want int64) {
 	p.t.Helper()
-	if got := p.Left(0, "rps", clock(noon+ms)); got != want {
-		p.t.Errorf("after %d ms %d are left, want %d", ms, got, want)
-	}
+	check.Equal(p.t, p.Left(0, "rps", clock(noon+ms)), want, "after %d ms are left", ms)
 }
 
 // A process that was asked for ten tokens takes five more with the next charge: 80 % of what
@@ -125,9 +124,8 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 		t.Fatalf("%d taken ahead, want 5000", n)
 	}
 	level, _ := p.image.State.LevelAt(p.image.State.Index("rps"), noon)
-	if p.left(0, 5000); level != 75_000 {
-		t.Errorf("%d of 100 tokens are left, want 75", level)
-	}
+	p.left(0, 5000)
+	check.Equal(t, level, 75_000, "100 tokens are left, want 75")
 	if h, ok := p.Grant(costing(5001, plenty), clock(noon)); ok {
 		t.Errorf("more was granted than is held: %+v", h)
 	}
@@ -136,9 +134,8 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	if h, ok := p.Grant(costing(1000, other), clock(noon)); ok {
 		t.Errorf("granted under another limit: %+v", h)
 	}
-	if renew := p.grants(22, 200, 0); !slices.Equal(renew, []int{19}) {
-		t.Errorf("requests %v ask for more, want the one after which 1000 of 5000 are left, once", renew)
-	}
+	check.Slices(t, p.grants(22, 200, 0), []int{19},
+		"requests ask for more, want the one after which 1000 of 5000 are left, once")
 	p.Renewed(0)
 	p.Renewed(1) // of which nothing is known
 	if renew := p.grants(1, 200, 0); len(renew) != 1 {
@@ -177,9 +174,7 @@ func TestWhatMayBeMissedIsNotTakenAhead(t *testing.T) {
 			k.shards[0].holding.demand.Denied()
 		}
 		p.mu.Unlock()
-		if got := took(p.sends(ten(), 0)); got != c.want {
-			t.Errorf("%s: %d taken ahead, want %d", name, got, c.want)
-		}
+		check.Equal(t, took(p.sends(ten(), 0)), c.want, "%s: taken ahead", name)
 	}
 }
 
@@ -193,9 +188,8 @@ func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 		p := newProcess(t)
 		p.charges(ten(), 0)
 		p.charges(ten(), 0)
-		if play(p); len(p.grants(20, 200, 0)) != 0 {
-			t.Errorf("%s: more is asked for", name)
-		}
+		play(p)
+		check.Equal(t, len(p.grants(20, 200, 0)), 0, "%s: more is asked for", name)
 	}
 }
 
@@ -278,22 +272,18 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	}
 	was := requests()
 	for i := range 3 { // the second and third by the denial that is remembered
-		if d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon)); d.Do != Deny {
-			t.Fatalf("%+v", d.Choice)
-		}
-		if got := requests() - was; int(got+.5) != i+1 {
-			t.Errorf("%v requests were asked for, want %d", got, i+1)
-		}
+		d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon))
+		check.MustEqual(t, d.Do, Deny, "%+v", d.Choice)
+		got := requests() - was
+		check.Equal(t, int(got+.5), i+1, "%v requests were asked for", got)
 	}
 	floored := costing(5000, plenty)
 	floored.Costs[0].Floor = 40
-	if p.Decide(floored, &Attempt{}, clock(noon)); int(requests()-was+.5) != 3 {
-		t.Errorf("a request that leaves 40 percent is demand")
-	}
+	p.Decide(floored, &Attempt{}, clock(noon))
+	check.Equal(t, int(requests()-was+.5), 3, "a request that leaves 40 percent is demand")
 	p.shows(90_000)
-	if p.charges([]Want{floored}, 0); int(requests()-was+.5) != 3 {
-		t.Errorf("a request that leaves 40 percent is demand once it is granted")
-	}
+	p.charges([]Want{floored}, 0)
+	check.Equal(t, int(requests()-was+.5), 3, "a request that leaves 40 percent is demand once it is granted")
 }
 
 // Nothing is taken ahead by a request that owes, nor from an image without a clock.
@@ -345,9 +335,7 @@ func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	p.image.State.Slots = slices.Clone(p.image.State.Slots)
 	p.image.State.Slots[0].Resets++
 	p.See(p.image, noon+1, Unsent)
-	if got := p.Left(0, "rpy", clock(noon+1)); got != 0 {
-		t.Errorf("%d are held", got)
-	}
+	check.Equal(t, p.Left(0, "rpy", clock(noon+1)), 0, "held")
 }
 
 // A request that leaves a part to others neither takes ahead nor tells of that, so its floor is a
@@ -402,9 +390,7 @@ func TestABusyProcessSavesUpForManyRequests(t *testing.T) {
 		}
 		if c.want == Take {
 			plan := p.sends([]Want{costing(1000, plenty)}, 0)
-			if got := took(plan); got != c.takes {
-				t.Errorf("%+v: %d taken ahead", c, got)
-			}
+			check.Equal(t, took(plan), c.takes, "%+v: taken ahead", c)
 		}
 	}
 }
@@ -440,9 +426,8 @@ func TestLeaseGivesBackIntoHeldTokens(t *testing.T) {
 		leftThen int64
 	}{{0, 2000, true, 4000}, {0, 1001, false, 4000}, {0, -500, true, 3500}, {1, 1, false, 3500}} {
 		got := p.GiveBack(c.shard, table.Costs([]bucket.Limit{plenty}, c.milli), clock(noon))
-		if p.left(0, c.leftThen); got != c.want {
-			t.Errorf("%d to shard %d: %v", c.milli, c.shard, got)
-		}
+		p.left(0, c.leftThen)
+		check.Equal(t, got, c.want, "%d to shard %d", c.milli, c.shard)
 	}
 	if seenAs(plenty, 10).GiveBack(0, table.Costs([]bucket.Limit{plenty}, 0), clock(noon)) {
 		t.Error("a process that holds nothing takes something back")

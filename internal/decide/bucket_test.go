@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -48,9 +49,7 @@ func TestHowManyShardsThereAre(t *testing.T) {
 		for _, image := range c.images {
 			b.See(image, noon, Unsent)
 		}
-		if b.facts.count != c.want {
-			t.Errorf("%s: %d, want %d", c.name, b.facts.count, c.want)
-		}
+		check.Equal(t, b.facts.count, c.want, c.name)
 	}
 }
 
@@ -71,9 +70,7 @@ func TestSame(t *testing.T) {
 		{imageOf(1, 4, 3), imageOf(1, 2, 3), false},
 		{imageOf(1, 4, 3), imageOf(2, 2, 3), false},
 	} {
-		if got := Same(c.a, c.b); got != c.want {
-			t.Errorf("%v and %v: %t", c.a.State, c.b.State, got)
-		}
+		check.Equal(t, Same(c.a, c.b), c.want, "%v and %v", c.a.State, c.b.State)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -69,9 +70,7 @@ func TestMissingShardBoundsTheCount(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(imageOf(1, 4, 3), noon, Unsent)
 	b.Missing(noon, 0)
-	if _, err := b.Survives(2, nil, noon); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(b.Survives(2, nil, noon)))
 	it, _, err := b.Create(asks(1, perSecond), Now{Ms: noon}).Write.Apply(nil)
 	if image, err2 := table.DecodeShard(it); err != nil || err2 != nil || image.State.Shards != 2 {
 		t.Errorf("shard 0 comes back with %d shards, %v, %v, want 2", image.State.Shards, err, err2)
@@ -111,9 +110,8 @@ func TestOlder(t *testing.T) {
 		{image(1, 3, 3), image(1, 3, 9), true},
 		{image(1, 3, 3), image(1, 3, 3), false},
 	} {
-		if got := older(c.a, c.b); got != c.older {
-			t.Errorf("generation %d, %v is older than %d, %v: %v", c.a.Generation, c.a.State, c.b.Generation, c.b.State, got)
-		}
+		check.Equal(t, older(c.a, c.b), c.older,
+			"generation %d, %v is older than %d, %v", c.a.Generation, c.a.State, c.b.Generation, c.b.State)
 	}
 }
 
@@ -189,9 +187,7 @@ func TestIdleOnceNothingIsUnderWay(t *testing.T) {
 		w := asks(0)
 		w.Costs = table.Costs([]bucket.Limit{perSecond}, milli)
 		b.Begin(Choice{Do: Take}, w, noon)
-		if idle := b.Seen(0).Idle; idle != (milli == 0) {
-			t.Errorf("%d under way: idle %v", milli, idle)
-		}
+		check.Equal(t, b.Seen(0).Idle, milli == 0, "%d under way: idle", milli)
 		if b.End(0, w); !b.Seen(0).Idle || len(b.facts.shards[0].underWay) != 0 {
 			t.Errorf("%d: not idle at the end", milli)
 		}
@@ -229,9 +225,7 @@ func TestRaised(t *testing.T) {
 		if c.newer != nil {
 			c.newer(&newer)
 		}
-		if got := raised(old, newer, noon+ms); got != c.raised {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, raised(old, newer, noon+ms), c.raised, c.name)
 	}
 	old, newer := imageOf(0, 2, 0).State, imageOf(0, 1, 9).State
 	if raised(old, newer, noon) || raised(imageOf(0, 1, 0).State, imageOf(0, 2, 5).State, noon) {
@@ -242,9 +236,7 @@ func TestRaised(t *testing.T) {
 	for level, want := range map[int64]bool{10_000: false, 10_001: true} {
 		old, newer := bucket.New([]bucket.Limit{wide}, 0, 1, noon), bucket.New([]bucket.Limit{wide}, 0, 1, noon)
 		old.Slots[0].Tokens, newer.Slots[0].Tokens = 0, level
-		if got := raised(old, newer, noon); got != want {
-			t.Errorf("%d more of 100 tokens: raised %v", level, got)
-		}
+		check.Equal(t, raised(old, newer, noon), want, "%d more of 100 tokens: raised", level)
 	}
 	old, newer = imageOf(0, 1, 3).State, imageOf(0, 1, 3).State
 	if newer.Slots[1].Tokens, old.Slots[1].Tokens = 1000*bucket.Milli, 0; raised(old, newer, noon) {
@@ -306,16 +298,13 @@ func TestPaid(t *testing.T) {
 	for _, p := range payments {
 		writes = append(writes, p.Write(w, noon, 30))
 	}
-	if b.Paid(payments, writes, w, noon, noon); len(payments) != 2 {
-		t.Fatalf("%d pay", len(payments))
-	}
-	if l := b.Levels(w, noon)[0]; l.Milli != 3000 {
-		t.Errorf("%d are left of ten", l.Milli)
-	}
+	b.Paid(payments, writes, w, noon, noon)
+	check.MustEqual(t, len(payments), 2, "pay")
+	l := b.Levels(w, noon)[0]
+	check.Equal(t, l.Milli, 3000, "left of ten")
 	payments[0].Image = imageOf(payments[0].Image.State.Shard, 2, 0)
-	if b.Paid(payments[:1], writes[:1], w, noon, noon); b.Levels(w, noon)[0].Milli != 3000 {
-		t.Error("a write that its image does not allow has brought news")
-	}
+	b.Paid(payments[:1], writes[:1], w, noon, noon)
+	check.Equal(t, b.Levels(w, noon)[0].Milli, 3000, "a write that its image does not allow has brought news")
 	b = seenAs(perSecond, 5, 5) // a write that is not allowed does not hide the next one
 	late := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
 	late[0].Image.State.Slots = slices.Clone(late[0].Image.State.Slots)
@@ -362,12 +351,9 @@ func TestSurvivorsAreNotTakenBack(t *testing.T) {
 	newer, older := imageOf(1, 4, 9), imageOf(1, 4, 2)
 	newer.Generation = 2
 	b.See(newer, noon, Unsent)
-	if _, err := b.Survives(1, older.Item(), noon); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.Seen(1).Image; got.Generation != 2 {
-		t.Errorf("generation %d replaces a newer one", got.Generation)
-	}
+	check.Must(t, check.Err(b.Survives(1, older.Item(), noon)))
+	got := b.Seen(1).Image
+	check.Equal(t, got.Generation, 2, "generation replaces a newer one")
 }
 
 // A shard that has nothing of one limit may still pay of another one, and one in debt pays of none.
@@ -397,9 +383,8 @@ func TestAnotherLifeTeachesNothing(t *testing.T) {
 		image.State.Slots[image.State.Index("rps")].Used = 5 * bucket.Milli
 		b.See(image, noon+1000, Unsent)
 		k := b.lock()
-		if got := k.shards[0].others.images > 0; got != taught {
-			t.Errorf("in generation %d: %+v", generation, k.shards[0].others)
-		}
+		check.Equal(t, k.shards[0].others.images > 0, taught,
+			"in generation %d: %+v", generation, k.shards[0].others)
 		b.mu.Unlock()
 	}
 }
@@ -418,9 +403,7 @@ func TestConfirmedLimits(t *testing.T) {
 		s := k.shards[0]
 		k.confirm(s.image, first, noon)
 		k.confirm(s.image, first, noon)
-		if len(s.confirmed) != 1 {
-			t.Errorf("the same limits are confirmed %d times", len(s.confirmed))
-		}
+		check.Equal(t, len(s.confirmed), 1, "the same limits are confirmed times")
 		k.confirm(s.image, second, noon)
 		return len(s.confirmed)
 	}
@@ -428,9 +411,7 @@ func TestConfirmedLimits(t *testing.T) {
 	for _, w := range []Want{asks(1, perSecond), asks(1), asks(1, perSecond), asks(1)} {
 		b.Took(b.Seen(0).Image, Planned{since: Unsent}, w, nil, noon)
 	}
-	if n := len(b.facts.shards[0].confirmed); n != 2 {
-		t.Errorf("two calls by turns confirm %d", n)
-	}
+	check.Equal(t, len(b.facts.shards[0].confirmed), 2, "two calls by turns confirm")
 	if calls, stored := both(0), both(5); calls != 2 || stored != 1 {
 		t.Errorf("%d of calls and %d of stored limits are confirmed", calls, stored)
 	}
@@ -452,9 +433,7 @@ func TestHowLongAYieldLasts(t *testing.T) {
 		{"the same", yield{own: own, inForce: own, since: noon}, noon, false},
 		{"taken out", yield{own: own, inForce: own, removed: []string{"rps"}, since: noon}, noon, true},
 	} {
-		if got := c.y.lasts(c.now); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, c.y.lasts(c.now), c.want, c.name)
 	}
 }
 
@@ -474,9 +453,7 @@ func TestLikeRequestsGoTogether(t *testing.T) {
 		"another limit": {asks(1, faster), false}, "one more": {asks(1, perSecond, perHour20), false},
 		"it leaves more": {leaves, false}, "another life": {forever, false},
 	} {
-		if got := base.GoesWith(c.other); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.Equal(t, base.GoesWith(c.other), c.want, name)
 	}
 }
 
@@ -486,9 +463,7 @@ func TestUnderWaySaturates(t *testing.T) {
 	for range 3 {
 		u.add([]table.Cost{{Limit: perSecond, Milli: bucket.Never}})
 	}
-	if got := u.of("rps"); got != bucket.Never {
-		t.Errorf("%d are under way", got)
-	}
+	check.Equal(t, u.of("rps"), bucket.Never, "under way")
 	for range 3 {
 		u.remove([]table.Cost{{Limit: perSecond, Milli: bucket.Never}})
 	}
@@ -606,22 +581,16 @@ func TestYieldsFollowTheNewestLimits(t *testing.T) {
 		t.Errorf("a capacity of %d", capacity())
 	}
 	b.Refused(theirs(2, 20_000, "rps", "tps"), Planned{since: Unsent}, noon) // older
-	if got := capacity(); got != 30_000 {
-		t.Errorf("after an older image a capacity of %d", got)
-	}
+	check.Equal(t, capacity(), 30_000, "after an older image a capacity of")
 	b.Refused(theirs(5, 50_000, "rps", "tps"), Planned{since: Unsent}, noon)
 	b.Refused(theirs(4, 40_000, "rps", "tps"), Planned{since: Unsent}, noon)
-	if got := capacity(); got != 50_000 {
-		t.Errorf("after a newer one, and one between, a capacity of %d", got)
-	}
+	check.Equal(t, capacity(), 50_000, "after a newer one, and one between, a capacity of")
 	for _, c := range []struct{ generation, capacity int64 }{{3, 50_000}, {4, 40_000}} {
 		other := theirs(c.generation, c.capacity, "rps", "tps")
 		other.State.Shard, other.State.Shards = 1, 2
 		b.Refused(other, Planned{Shard: 1, since: Unsent}, noon)
 	}
-	if got := capacity(); got != 50_000 {
-		t.Errorf("after two older ones of another shard a capacity of %d", got)
-	}
+	check.Equal(t, capacity(), 50_000, "after two older ones of another shard a capacity of")
 	b.Refused(theirs(6, 60_000, "rps"), Planned{since: Unsent}, noon)
 	if d := b.Decide(want, &Attempt{}, clock(noon)); len(d.Want.Costs) != 2 {
 		t.Errorf("limits of the call: decided by %v", d.Want.Costs)
@@ -664,12 +633,9 @@ func TestANewShardDisplaces(t *testing.T) {
 		w := asks(1, perSecond)
 		b := confirmedBy(under(0, 2, perSecond, 1), w)
 		image := under(1, 2, c.limit, c.generation)
-		if got := b.Refused(image, Planned{Shard: 1, since: Unsent}, noon); got != c.want {
-			t.Errorf("%+v: displaced %v", c, got)
-		}
-		if d := b.Decide(w, &Attempt{}, clock(noon)); (d.Want.Costs[0].Limit == faster) != c.want {
-			t.Errorf("%+v: decided by %v", c, d.Want.Costs[0].Limit)
-		}
+		check.Equal(t, b.Refused(image, Planned{Shard: 1, since: Unsent}, noon), c.want, "%+v: displaced", c)
+		d := b.Decide(w, &Attempt{}, clock(noon))
+		check.Equal(t, d.Want.Costs[0].Limit == faster, c.want, "%+v: decided by %v", c, d.Want.Costs[0].Limit)
 	}
 }
 
@@ -742,9 +708,8 @@ func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 		{under(1, 2, perSecond, 4), false},
 		{under(1, 2, old, 5), true}, // others have changed it back
 	} {
-		if got := b.Refused(c.image, Planned{Shard: 1, since: Unsent}, noon); got != c.displaced {
-			t.Errorf("image %d: displaced %v", i, got)
-		}
+		check.Equal(t, b.Refused(c.image, Planned{Shard: 1, since: Unsent}, noon), c.displaced,
+			"image %d: displaced", i)
 		if d := b.Decide(w, &Attempt{}, clock(noon)); (d.Want.Costs[0].Limit == old) != c.displaced {
 			t.Errorf("image %d: decided by %v", i, d.Want.Costs[0].Limit)
 		}
@@ -762,9 +727,8 @@ func TestLimitsOfOthersDenyNothing(t *testing.T) {
 	image.State.Slots[image.State.Index("rph")].Tokens = -5000
 	b.See(image, noon, Unsent)
 	for _, cost := range []int64{0, 10} {
-		if d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon)); d.Do != Take {
-			t.Errorf("%d tokens: %+v", cost, d.Choice)
-		}
+		d := b.Decide(asks(cost, perSecond), &Attempt{}, clock(noon))
+		check.Equal(t, d.Do, Take, "%d tokens: %+v", cost, d.Choice)
 	}
 }
 
@@ -786,9 +750,7 @@ func TestTheSoonerOfTwoDenials(t *testing.T) {
 func TestRecent(t *testing.T) {
 	for ms, want := range map[int64]bool{0: true, 2000: true, 2001: false} {
 		s := &seen{image: imageOf(0, 1, 5)}
-		if got := s.recent(asks(1, perSecond), noon+ms, 20); got != want {
-			t.Errorf("after %d ms: %v", ms, got)
-		}
+		check.Equal(t, s.recent(asks(1, perSecond), noon+ms, 20), want, "after %d ms", ms)
 		if !s.recent(asks(0, perSecond), noon+ms, 20) || !s.recent(asks(1, perHour20), noon+ms, 20) {
 			t.Errorf("after %d ms: what nothing is taken from counts", ms)
 		}
@@ -827,12 +789,8 @@ func TestAShardThatWasNeverSeen(t *testing.T) {
 	if got := b.Seen(7); !got.Idle || got.Absent || got.Serial != 0 || got.Image.Entity != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := b.Left(7, "rps", clock(noon)) + b.Left(0, "rps", clock(noon)); got != 0 {
-		t.Errorf("%d are held", got)
-	}
-	if got := NewBucket(&Settings{}).Reusable(asks(1, perSecond), noon); got != 0 {
-		t.Errorf("slots serve others for %d ms", got)
-	}
+	check.Equal(t, b.Left(7, "rps", clock(noon))+b.Left(0, "rps", clock(noon)), 0, "held")
+	check.Equal(t, NewBucket(&Settings{}).Reusable(asks(1, perSecond), noon), 0, "slots serve others for ms")
 }
 
 // A bucket that is created takes the costs, and tells its parent; where shards live on, shard 0 comes
@@ -843,9 +801,7 @@ func TestCreate(t *testing.T) {
 		w.Parent, w.Cascade = "org", true
 		b.Missing(noon, 0)
 		if count > 1 {
-			if _, err := b.Survives(1, imageOf(1, count, 2).Item(), noon); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(b.Survives(1, imageOf(1, count, 2).Item(), noon)))
 		}
 		p := b.Create(w, Now{Ms: noon, Random: 7})
 		it, held, err := p.Write.Apply(nil)
@@ -874,9 +830,7 @@ func TestPartialLimitsAreNotMended(t *testing.T) {
 		}
 		b.See(image, noon, Unsent)
 		k := b.lock()
-		if got := k.repair() != nil; got != mends {
-			t.Errorf("in part %v: repairs %v", partial, got)
-		}
+		check.Equal(t, k.repair() != nil, mends, "in part %v: repairs", partial)
 		b.mu.Unlock()
 	}
 }
@@ -945,8 +899,6 @@ func TestCrowded(t *testing.T) {
 	} {
 		s := &seen{image: imageOf(0, 1, 10), at: noon}
 		s.others.taken, s.others.elapsed = map[string]float64{"rps": c.elapsed}, c.elapsed
-		if got := s.crowded(asks(1, perSecond), noon+c.ms, c.slack); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		check.Equal(t, s.crowded(asks(1, perSecond), noon+c.ms, c.slack), c.want, c.name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -35,9 +36,7 @@ func TestSoftLimitsUnderWayOnSeveralShards(t *testing.T) {
 	b := seenWithSoft([2]int64{5, 5}, [2]int64{5, 5}, [2]int64{5, 5}, [2]int64{5, 5})
 	for range 2 { // of shares of 2 whole tokens each
 		d := b.Decide(asksBoth(4, 50), &Attempt{}, clock(noon))
-		if d.Do != Several {
-			t.Fatalf("%+v %+v", d.Choice, d.Denial)
-		}
+		check.MustEqual(t, d.Do, Several, "%+v %+v", d.Choice, d.Denial)
 		b.Gather(d.Want)
 	}
 }
@@ -56,9 +55,7 @@ func TestPartsOfSoftLimits(t *testing.T) {
 	}
 	for _, asked := range [][2]int64{{2, 50}, {8, 50}, {3, 2}, {2, 0}} {
 		parts := ByLevels(images, asksBoth(asked[0], asked[1]), noon)
-		if len(parts) != int(asked[0]) {
-			t.Errorf("%v: %d shards pay", asked, len(parts))
-		}
+		check.Equal(t, len(parts), int(asked[0]), "%v: shards pay", asked)
 		sum := [2]int64{}
 		for _, p := range parts {
 			sum[0], sum[1] = sum[0]+p.Costs[0].Milli, sum[1]+p.Costs[1].Milli
@@ -66,9 +63,7 @@ func TestPartsOfSoftLimits(t *testing.T) {
 				t.Errorf("%v: a shard with 1 token pays %d", asked, p.Costs[0].Milli)
 			}
 		}
-		if sum != [2]int64{asked[0] * bucket.Milli, asked[1] * bucket.Milli} {
-			t.Errorf("%v: paid %v", asked, sum)
-		}
+		check.Equal(t, sum, [2]int64{asked[0] * bucket.Milli, asked[1] * bucket.Milli}, "%v: paid", asked)
 	}
 }
 
@@ -91,8 +86,7 @@ func TestLimitsAsTheBucketHasThem(t *testing.T) {
 func TestSoftLimitsAreNotOutrun(t *testing.T) {
 	b := seenAs(tried, 9)
 	for _, a := range []*Attempt{{Trips: MaxTrips}, {Trips: MaxTrips, Waits: true, Until: noon + 1e6}} {
-		if d := b.Decide(asks(50, tried), a, clock(noon)); d.Do != Take {
-			t.Errorf("%+v: decided %+v, %+v", a, d.Choice, d.Denial)
-		}
+		d := b.Decide(asks(50, tried), a, clock(noon))
+		check.Equal(t, d.Do, Take, "%+v: decided %+v, %+v", a, d.Choice, d.Denial)
 	}
 }

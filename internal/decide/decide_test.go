@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -89,9 +90,7 @@ func TestWhyDenied(t *testing.T) {
 			t.Errorf("%s: decided %+v, want %d on shard %d", c.name, got.Choice, c.want, c.shard)
 			continue
 		}
-		if got.Owe != (got.Do == Take && a.Waits) {
-			t.Errorf("%s: owes %v", c.name, got.Owe)
-		}
+		check.Equal(t, got.Owe, got.Do == Take && a.Waits, "%s: owes", c.name)
 		if d := got.Denial; d.After != c.after || d.Estimated != c.guess || c.want == Deny && d.Limit != "rps" {
 			t.Errorf("%s: denied with %+v, want %d ms", c.name, d, c.after)
 		}
@@ -130,9 +129,7 @@ func TestOneLookForAll(t *testing.T) {
 		want Action
 	}{{59_999, Deny}, {60_000, Look}, {60_001, Deny}, {119_999, Deny}, {120_000, Look}} {
 		d := b.Decide(want, &Attempt{}, clock(noon+c.ms))
-		if d.Do != c.want {
-			t.Fatalf("after %d ms: %+v, want %d", c.ms, d.Choice, c.want)
-		}
+		check.MustEqual(t, d.Do, c.want, "after %d ms: %+v", c.ms, d.Choice)
 		if d.Do == Look {
 			b.Begin(d.Choice, want, noon+c.ms)
 			b.End(0, want)
@@ -165,17 +162,11 @@ func TestUnderWayCountsAsTaken(t *testing.T) {
 	b, six, five := seenAs(perSecond, 10), asks(6, perSecond), asks(5, perSecond)
 	decide := func() Action { return b.Decide(five, &Attempt{}, clock(noon)).Do }
 	b.Begin(Choice{Do: Take}, six, noon)
-	if got := decide(); got != Deny {
-		t.Errorf("5 of 10 while 6 are under way: %d", got)
-	}
+	check.Equal(t, decide(), Deny, "5 of 10 while 6 are under way")
 	b.End(0, six)
-	if got := decide(); got != Deny {
-		t.Errorf("5 of 10 when nothing is under way any more, and nothing new was seen: %d", got)
-	}
+	check.Equal(t, decide(), Deny, "5 of 10 when nothing is under way any more, and nothing new was seen")
 	b.See(b.Seen(0).Image, noon, b.Seen(0).Serial) // nobody has taken them
-	if got := decide(); got != Take {
-		t.Errorf("5 of 10 when nothing is under way: %d", got)
-	}
+	check.Equal(t, decide(), Take, "5 of 10 when nothing is under way")
 }
 
 // A write to a shard that was not seen asks for half of each capacity at most, but for the
@@ -374,9 +365,7 @@ func TestSecondShardIsAskedIfItsShareCovers(t *testing.T) {
 	} {
 		d := decider{facts: factsOf(4), want: Want{Costs: []table.Cost{c.cost}}}
 		for shard, want := range c.fits {
-			if got := d.fits(shard); got != want {
-				t.Errorf("%+v on shard %d: %v", c.cost, shard, got)
-			}
+			check.Equal(t, d.fits(shard), want, "%+v on shard %d", c.cost, shard)
 		}
 	}
 }
@@ -420,9 +409,7 @@ func TestOneOfManyGetsTheLook(t *testing.T) {
 			t.Errorf("%d calls, %d answers of 16, want 1 of kind %d and 15", len(e.Calls), len(e.Answered), c.want)
 		}
 		for _, w := range e.Answered {
-			if w.Answer.Result != Denied {
-				t.Errorf("%+v", w.Answer)
-			}
+			check.Equal(t, w.Answer.Result, Denied, "%+v", w.Answer)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package decide
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 // A request whose write was refused goes on with the same shard, whose image is new, unless others took
 // the tokens there.
@@ -41,9 +45,7 @@ func TestHalfFullIgnoresZeroCosts(t *testing.T) {
 	} {
 		k := seenWithSoft([2]int64{c.hard, c.soft}).lock()
 		d := decider{facts: k, want: asksBoth(c.costs[0], c.costs[1]), now: noon}
-		if got := d.halfFull(k.shards[0]); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		check.Equal(t, d.halfFull(k.shards[0]), c.want, "%+v", c)
 	}
 }
 
@@ -74,9 +76,7 @@ func TestStaysForSixteenWrites(t *testing.T) {
 			break
 		}
 	}
-	if writes != 16 {
-		t.Errorf("%d writes", writes)
-	}
+	check.Equal(t, writes, 16, "writes")
 }
 
 // A process that goes to another shard stays with that one. Where that has merged, it stays with none.
@@ -86,15 +86,12 @@ func TestStaysWithTheShardItWentTo(t *testing.T) {
 		k.see(imageOf(shard, 4, 2), noon, Unsent, nil)
 	}
 	for i, shard := range []int{0, 0, 2, 2} {
-		if k.visit(shard); k.home != (home{shard: shard, left: stay - 1 - i%2}) {
-			t.Errorf("write %d to shard %d: %+v", i, shard, k.home)
-		}
+		k.visit(shard)
+		check.Equal(t, k.home, home{shard: shard, left: stay - 1 - i%2}, "write %d to shard %d", i, shard)
 	}
 	for count, want := range map[int]int{4: 2, 3: 2, 2: 1} {
 		k.count = count
 		d := decider{facts: k, now: noon, want: asks(1, perSecond), attempt: &Attempt{}, pick: 1}
-		if got := d.first(); got != want {
-			t.Errorf("of %d shards it tries %d first, want %d", count, got, want)
-		}
+		check.Equal(t, d.first(), want, "%d shards it tries first", count)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -28,15 +29,11 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s.b.Denied(0) // while the write is on its way
 	s.others(4)   // so it is refused
 	s.write(c, false)
-	if s.reported() != 0 {
-		t.Errorf("%d told by a write that was refused", s.reported())
-	}
+	check.Equal(t, s.reported(), 0, "told by a write that was refused")
 	s.advance(c, 0) // denied
 	_, c = s.sent(1)
 	s.write(c, true)
-	if s.reported() != 3 {
-		t.Errorf("%d told of 3", s.reported())
-	}
+	check.Equal(t, s.reported(), 3, "told of 3")
 	s.b.Denied(0)
 	_, c = s.sent(1)
 	s.b.Returned(c, true)
@@ -45,9 +42,7 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s.b.Done(c, Outcome{Err: errors.New("no answer")}, s.now, &f)
 	_, c = s.sent(1)
 	s.write(c, true)
-	if s.reported() != 3 {
-		t.Errorf("%d told of 3, and one that may have been told", s.reported())
-	}
+	check.Equal(t, s.reported(), 3, "told of 3, and one that may have been told")
 }
 
 // A look that tells brings an image as any other look does: the process yields to limits that others have brought.
@@ -108,9 +103,8 @@ func TestLookReportsDenials(t *testing.T) {
 		s.advance(c, 1)
 		e = s.write(c, tells)
 		s.answers(e, map[*Waiter]Result{w: Denied})
-		if got := s.reported(); got == 1 != tells {
-			t.Errorf("after %d ms %d told", waited, got)
-		}
+		got := s.reported()
+		check.Equal(t, got == 1, tells, "after %d ms %d told", waited, got)
 		s.atRest()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -25,13 +26,9 @@ func TestOthersLearn(t *testing.T) {
 		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used}}}
 	}
 	var o others
-	if o.rate("rph") != 0 {
-		t.Error("a rate of nothing seen")
-	}
+	check.Equal(t, o.rate("rph"), 0, "a rate of nothing seen")
 	o.learn(state(1000), state(6000), []table.Cost{{Limit: perHour20, Milli: 2000}}, 1000)
-	if got := o.rate("rph"); got != 3 {
-		t.Errorf("others take %v millitokens a millisecond, want 3", got)
-	}
+	check.Equal(t, o.rate("rph"), 3, "others take millitokens a millisecond")
 	for range 40 {
 		o.learn(state(6000), state(6000), nil, 1000)
 	}
@@ -39,9 +36,7 @@ func TestOthersLearn(t *testing.T) {
 		t.Errorf("after forty seconds of nothing %v, want next to nothing", got)
 	}
 	o.learn(state(6000), state(0), nil, 1)
-	if got := o.rate("rph"); got != 0 {
-		t.Errorf("after a give-back %v", got)
-	}
+	check.Equal(t, o.rate("rph"), 0, "after a give-back")
 }
 
 // Others take by turns: 30 tokens within a tenth of a second, seen in ten images, and then
@@ -112,9 +107,7 @@ func TestRateOfOthersFades(t *testing.T) {
 		return s
 	}
 	var o others
-	if o.rate("rph") != 0 {
-		t.Errorf("before anything was seen they take %v", o.rate("rph"))
-	}
+	check.Equal(t, o.rate("rph"), 0, "before anything was seen they take")
 	o.learn(at(0, 0), at(5000, 100), []table.Cost{{Limit: perHour20, Milli: 1000}}, 1000)
 	if o.images != 1 || o.elapsed != 1000 || o.rate("rph") != 4 || o.rate("rps") != 0.1 {
 		t.Errorf("after one image: %+v", o)
@@ -125,9 +118,7 @@ func TestRateOfOthersFades(t *testing.T) {
 	}
 	o = others{}
 	o.learn(at(0, 0), at(5000, 0), nil, 0)
-	if o.elapsed != 1 {
-		t.Errorf("images of one millisecond count for %v", o.elapsed)
-	}
+	check.Equal(t, o.elapsed, 1, "images of one millisecond count for")
 	o.learn(bucket.New([]bucket.Limit{perSecond}, 0, 1, noon), at(9000, 0), nil, 1)
 	if got := o.taken["rph"]; got > 5000 {
 		t.Errorf("a limit that the image before did not have counts for %v", got)
@@ -148,9 +139,7 @@ func TestCrowdedWhenFullByNow(t *testing.T) {
 	} {
 		s := &seen{image: imageOf(0, 1, c.level), at: noon,
 			others: others{taken: map[string]float64{"rps": c.taken * 10_000}, elapsed: 10_000}}
-		if got := s.crowded(asks(1, perSecond), noon+c.ms, 30); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		check.Equal(t, s.crowded(asks(1, perSecond), noon+c.ms, 30), c.want, "%+v", c)
 		if s.crowded(asks(0, perSecond), noon+c.ms, 30) {
 			t.Errorf("%+v: crowded for a request that takes nothing", c)
 		}
@@ -164,8 +153,6 @@ func TestOwnWritesDoNotCountAsOthers(t *testing.T) {
 		image := imageOf(0, 1, 4)
 		image.State.Slots[image.State.Index("rps")].Used = 5000
 		b.Took(image, Planned{Takes: takes, since: b.Seen(0).Serial}, asks(1, perSecond), nil, noon+1000)
-		if got := b.facts.shards[0].others.rate("rps"); got != want {
-			t.Errorf("takes %v: others take %v a second, want %v", takes, got, want)
-		}
+		check.Equal(t, b.facts.shards[0].others.rate("rps"), want, "takes %v: others take a second", takes)
 	}
 }

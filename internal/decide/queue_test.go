@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -82,9 +83,7 @@ func TestPaidBack(t *testing.T) {
 		want   int64
 	}{{nil, 0}, {[]string{"c"}, 0}, {[]string{"a"}, noon + 3000}, {[]string{"a", "b"}, noon + 5000},
 		{[]string{"b", "a", "c", "other"}, noon + 5000}} {
-		if got := PaidBack(indebted(-3000, -50_000, 0), c.limits); got != c.want {
-			t.Errorf("%q: %d, want %d", c.limits, got, c.want)
-		}
+		check.Equal(t, PaidBack(indebted(-3000, -50_000, 0), c.limits), c.want, "%q", c.limits)
 	}
 }
 
@@ -166,9 +165,7 @@ func TestQueueIsFilledOnce(t *testing.T) {
 			begun++
 		}
 	}
-	if begun != 21 {
-		t.Errorf("%d begin, want 21", begun)
-	}
+	check.Equal(t, begun, 21, "begin")
 }
 
 // A shard owes while a limit in force is below zero.
@@ -190,8 +187,7 @@ func TestOwes(t *testing.T) {
 		{overheld(-1000), []bucket.Limit{each("a", 1)}, 999, true},
 	} {
 		s := &seen{image: c.image}
-		if got := s.owes(asks(1, c.limits...), noon+c.ms); got != c.want {
-			t.Errorf("%v, %v after %d ms: %v", c.image.State, c.limits, c.ms, got)
-		}
+		check.Equal(t, s.owes(asks(1, c.limits...), noon+c.ms), c.want,
+			"%v, %v after %d ms", c.image.State, c.limits, c.ms)
 	}
 }

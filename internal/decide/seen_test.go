@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -24,9 +25,7 @@ func TestWhenAllShardsAreRead(t *testing.T) {
 		image.State.Slots[image.State.Index("rps")].Tokens = c.more * bucket.Milli
 		k.see(image, noon+1000, k.at(0).serial, nil)
 		d := decider{facts: k, now: noon + 1000, want: asks(1, perSecond), attempt: &Attempt{Spread: c.spread}}
-		if got := d.outdated(); got != c.reads {
-			t.Errorf("%+v: reads %v", c, got)
-		}
+		check.Equal(t, d.outdated(), c.reads, "%+v: reads", c)
 		k.readAt = noon + 1000
 		if d.outdated() {
 			t.Errorf("%+v: reads again", c)
@@ -44,9 +43,7 @@ func TestShardsAreReadOnce(t *testing.T) {
 	more := imageOf(0, 2, 5)
 	more.State.Slots[more.State.Index(bucket.WCU)].Used++
 	b.See(more, noon, Unsent)
-	if b.facts.raisedAt != noon {
-		t.Fatalf("raised at %d", b.facts.raisedAt)
-	}
+	check.MustEqual(t, b.facts.raisedAt, noon, "raised at")
 	d := decider{facts: &b.facts, now: noon, want: asks(1, perSecond), attempt: &Attempt{}}
 	if d.outdated() {
 		t.Error("reads for shards that are not there")
@@ -57,12 +54,8 @@ func TestShardsAreReadOnce(t *testing.T) {
 	if d.now = noon - 5000; !d.outdated() {
 		t.Error("does not read what was seen before tokens were put in")
 	}
-	if n := b.ReadAll(d.now); n != 2 {
-		t.Errorf("%d shards are read", n)
-	}
-	if _, err := b.SeeAll([]item.Item{imageOf(0, 2, 5).Item(), imageOf(1, 2, 5).Item()}, d.now); err != nil {
-		t.Fatal(err)
-	}
+	check.Equal(t, b.ReadAll(d.now), 2, "shards are read")
+	check.Must(t, check.Err(b.SeeAll([]item.Item{imageOf(0, 2, 5).Item(), imageOf(1, 2, 5).Item()}, d.now)))
 	if d.now += denyFor; d.outdated() {
 		t.Error("reads again")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -43,9 +44,7 @@ func TestDuesFollowAWrite(t *testing.T) {
 		} else if e := s.write(c, true); len(e.Dues) == 1 {
 			due = e.Dues[0]
 		}
-		if !slices.Equal(due.All, []*Difference{d}) {
-			t.Errorf("late %v: %+v is due", late, due)
-		}
+		check.Slices(t, due.All, []*Difference{d}, "late %v: %+v is due", late, due)
 	}
 }
 
@@ -62,9 +61,7 @@ func TestDuesThatCannotRide(t *testing.T) {
 	}
 	for s.ms = 5; s.ms < 40; s.ms += 5 {
 		if due := s.b.Due(0, s.now()); len(due.All) > 0 {
-			if s.ms != 10 {
-				t.Errorf("due after %d ms, want 10", s.ms)
-			}
+			check.Equal(t, s.ms, 10, "due after ms")
 			return
 		}
 		s.ask(1)

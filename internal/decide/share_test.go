@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -53,15 +54,11 @@ func TestShareFollowsTheLevel(t *testing.T) {
 	for range 100 {
 		p.answered(10, 0, true, true, false, false, noon)
 	}
-	if p.part != shareLeast {
-		t.Errorf("the least share is %v", p.part)
-	}
+	check.Equal(t, p.part, shareLeast, "the least share")
 	for range 1000 {
 		p.answered(10, 3, false, true, false, false, noon)
 	}
-	if p.part != shareMost {
-		t.Errorf("the largest share is %v", p.part)
-	}
+	check.Equal(t, p.part, shareMost, "the largest share")
 	if p.saved = -1e300; p.from(1e300, 0, noon) != noon+longest {
 		t.Errorf("a cost without end is due in %d ms", p.from(1e300, 0, noon)-noon)
 	}
@@ -148,9 +145,8 @@ func TestClassesHaveSharesOfTheirOwn(t *testing.T) {
 	}
 	s := b.lock().shards[0]
 	defer b.mu.Unlock()
-	if got := [2]bool{s.share(low).part > 0, s.share(asks(1, perSecond)).part > 0}; got != [2]bool{true, false} {
-		t.Errorf("paced %v", got)
-	}
+	check.Equal(t, [2]bool{s.share(low).part > 0, s.share(asks(1, perSecond)).part > 0}, [2]bool{true, false},
+		"paced")
 }
 
 // Only limits that refill, that may deny, and that something is taken of count for a share; of several
@@ -229,9 +225,7 @@ func TestNoShareWhereThereIsRoom(t *testing.T) {
 	b.mu.Unlock()
 	for i := range int64(20) {
 		d := b.Decide(w, &Attempt{}, clock(noon+60_000+i))
-		if d.Do != Take {
-			t.Fatalf("request %d: %+v", i, d.Denial)
-		}
+		check.MustEqual(t, d.Do, Take, "request %d: %+v", i, d.Denial)
 		b.Begin(d.Choice, w, noon+60_000+i)
 		_, p := b.Plan(d.Choice, []Want{w}, 1, clock(noon+60_000+i))
 		image := imageOf(0, 1, 0)
@@ -271,13 +265,11 @@ func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
 		k := b.lock()
 		k.shards[0].shares = sharing(.1, noon)
 		k.learn(k.shards[0], Planned{want: asks(1, l), members: 1}, false, true, noon)
-		if left := len(k.shards[0].shares); (left == 0) != ends {
-			t.Errorf("capacity %d: %d shares left", tokens, left)
-		}
+		left := len(k.shards[0].shares)
+		check.Equal(t, left == 0, ends, "capacity %d: %d shares left", tokens, left)
 		k.shards[0].shares = sharing(.1, noon)
-		if k.learn(k.shards[0], Planned{want: asks(0, l), members: 1}, false, true, noon); len(k.shards[0].shares) != 1 {
-			t.Errorf("capacity %d: a request for nothing ends a share", tokens)
-		}
+		k.learn(k.shards[0], Planned{want: asks(0, l), members: 1}, false, true, noon)
+		check.Equal(t, len(k.shards[0].shares), 1, "capacity %d: a request for nothing ends a share", tokens)
 		b.mu.Unlock()
 	}
 }
@@ -297,9 +289,8 @@ func TestARefusedShareIsSpent(t *testing.T) {
 	if n, _ := b.Plan(take, []Want{w}, 1, clock(noon)); n != 0 {
 		t.Error("it is sent again")
 	}
-	if d := b.Decide(w, &Attempt{Trips: 1}, clock(noon)); d.Do != Deny {
-		t.Errorf("%+v", d.Choice)
-	}
+	d := b.Decide(w, &Attempt{Trips: 1}, clock(noon))
+	check.Equal(t, d.Do, Deny, "%+v", d.Choice)
 }
 
 // A request that takes nothing of what is shared is not denied for it: for slots, of a quota, or for nothing.
@@ -307,7 +298,6 @@ func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	b.lock().shards[0].shares = sharing(.1, noon)
 	b.mu.Unlock()
-	if d := b.Decide(asks(0, perSecond), &Attempt{}, clock(noon+100)); d.Do != Take {
-		t.Errorf("%+v", d.Choice)
-	}
+	d := b.Decide(asks(0, perSecond), &Attempt{}, clock(noon+100))
+	check.Equal(t, d.Do, Take, "%+v", d.Choice)
 }

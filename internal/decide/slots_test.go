@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -31,9 +32,8 @@ func TestSlotsAreNoRate(t *testing.T) {
 			t.Errorf("%d of 2 free slots, waits %v: %v, owes %v; want %v", tt.slots, tt.waits, d.Do, d.Owe, tt.want)
 		}
 	}
-	if got := (&others{}).slack(image.State, want(1), 30); got != 3 {
-		t.Errorf("the slack of slots is %d, want that of nothing known", got)
-	}
+	check.Equal(t, (&others{}).slack(image.State, want(1), 30), 3,
+		"the slack of slots is, want that of nothing known")
 	if at, limit := RoomIn(image, want(3), func(string) int64 { return 0 }); at <= now || limit != "fly" {
 		t.Errorf("there is room for 3 of 2 free slots at %d by %q", at, limit)
 	}
@@ -78,9 +78,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 			}
 			b.Took(image, p, group[0], group, noon)
 		}
-		if got := b.Reusable(want(1), noon); got != c.want {
-			t.Errorf("%d requests, the last for %d: %d ms, want %d", c.requests, c.last, got, c.want)
-		}
+		check.Equal(t, b.Reusable(want(1), noon), c.want, "%d requests, the last for %d: ms", c.requests, c.last)
 		if _, ok := b.Grant(want(1), clock(noon)); ok {
 			t.Error("a slot is granted that nobody has")
 		}
@@ -106,10 +104,7 @@ func TestSlotsThatWerePaid(t *testing.T) {
 		t.Errorf("%+v, want slots that end at %d", got, want)
 	}
 	p.Costs[0].Milli = 0
-	if none := p.Taken(noon); none[0].End != 0 {
-		t.Errorf("%+v: no slot was taken", none)
-	}
-	if p.Costs[0].End != 0 {
-		t.Error("the payment itself has changed")
-	}
+	none := p.Taken(noon)
+	check.Equal(t, none[0].End, 0, "%+v: no slot was taken", none)
+	check.Equal(t, p.Costs[0].End, 0, "the payment itself has changed")
 }

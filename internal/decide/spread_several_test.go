@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -17,9 +18,7 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	read := func(ms int64, granted, short bool) {
 		t.Helper()
 		d := b.Decide(w, &Attempt{Calls: 1}, clock(noon+ms)) // it has looked, if it had to
-		if d.Do != Several {
-			t.Fatalf("after %d ms: decided %+v, want %d", ms, d.Choice, Several)
-		}
+		check.MustEqual(t, d.Do, Several, "after %d ms: decided %+v", ms, d.Choice)
 		b.Gather(d.Want)
 		b.ReadAll(noon + ms)
 		for shard := range 2 {
@@ -51,9 +50,7 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 		t.Errorf("decided %+v, %+v, want a denial until they hold it", later.Choice, later.Denial)
 	}
 	waits := b.Decide(w, &Attempt{Waits: true, Until: noon + 1e9}, clock(noon+1030))
-	if waits.Do != Several {
-		t.Errorf("one that waits: %+v", waits.Choice)
-	}
+	check.Equal(t, waits.Do, Several, "one that waits: %+v", waits.Choice)
 	b.Gather(waits.Want)
 	b.Gathered(waits.Want, true, false)
 	read(1040, false, true)
@@ -72,13 +69,9 @@ func TestUntilShardsHoldTheCosts(t *testing.T) {
 		noon + 70: {Do: Deny, Limit: "rps", at: noon + 70},
 	} {
 		d := decider{facts: factsOf(2), now: noon, attempt: &Attempt{}}
-		if got := d.until(Choice{Limit: "rps"}, at); got != want {
-			t.Errorf("from %d ms on: %+v, want %+v", at-noon, got, want)
-		}
+		check.Equal(t, d.until(Choice{Limit: "rps"}, at), want, "from %d ms on", at-noon)
 		want.guess = true
-		if got := d.until(Choice{Limit: "rps", guess: true}, at); got != want {
-			t.Errorf("a guess, from %d ms on: %+v, want %+v", at-noon, got, want)
-		}
+		check.Equal(t, d.until(Choice{Limit: "rps", guess: true}, at), want, "a guess, from %d ms on", at-noon)
 	}
 }
 
@@ -88,9 +81,7 @@ func TestUntilShardsHoldTheCosts(t *testing.T) {
 func TestUnderWayOnSeveralShards(t *testing.T) {
 	b := seenAs(perSecond, 3, 3)
 	first := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon))
-	if first.Do != Several {
-		t.Fatalf("%+v", first.Choice)
-	}
+	check.MustEqual(t, first.Do, Several, "%+v", first.Choice)
 	if d := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon)); d.Do != Several {
 		t.Errorf("decided %+v before the first goes on", d.Choice)
 	}
@@ -151,8 +142,7 @@ func TestGatheringIsByLimit(t *testing.T) {
 func TestLargerThanAShareNeedsNoLook(t *testing.T) {
 	b := seenAs(perSecond, 5, 5)
 	for ms, want := range map[int64]Action{0: Several, 90_000: Several} {
-		if d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon+ms)); d.Do != want {
-			t.Errorf("after %d ms: %+v", ms, d.Choice)
-		}
+		d := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon+ms))
+		check.Equal(t, d.Do, want, "after %d ms: %+v", ms, d.Choice)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -45,9 +46,7 @@ func TestShardsPayTogether(t *testing.T) {
 		for _, p := range ByLevels(images, w, noon) {
 			got += fmt.Sprintf(" %d:%d/%d", p.Image.State.Shard, p.Costs[0].Milli/bucket.Milli, p.Costs[1].Milli/bucket.Milli)
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		check.Equal(t, got, c.want, c.name)
 	}
 }
 
@@ -83,9 +82,8 @@ func TestShardsAreOrderedByTheFirstDenyingLimit(t *testing.T) {
 		if w.Costs = table.Costs(limits, c.costs[0], c.costs[1]); c.soft {
 			w.Costs[0].Limit.Soft = true
 		}
-		if got := compareLevels(image(3, 900, 100), image(1, 100, 900), w, noon); got != c.want {
-			t.Errorf("%v, the first is soft %v: %d, want %d", c.costs, c.soft, got, c.want)
-		}
+		check.Equal(t, compareLevels(image(3, 900, 100), image(1, 100, 900), w, noon), c.want,
+			"%v, the first is soft %v", c.costs, c.soft)
 	}
 }
 
@@ -154,9 +152,7 @@ func TestHowManyShardsHoldTogether(t *testing.T) {
 			k.see(image, noon, Unsent, nil)
 		}
 		d := decider{facts: k, now: noon, want: asks(1, limit)}
-		if got := d.holds(d.want.Costs[0], noon); got != c.want {
-			t.Errorf("%+v: they hold %d", c, got)
-		}
+		check.Equal(t, d.holds(d.want.Costs[0], noon), c.want, "%+v: they hold", c)
 	}
 }
 
@@ -170,9 +166,7 @@ func TestWhenShardsHoldARequest(t *testing.T) {
 		short := func(at int64) (limit string) {
 			for _, c := range d.want.Costs {
 				want := d.payable(c, at) * bucket.Milli
-				if got := d.holds(c, at); got != want {
-					t.Fatalf("bucket %d: %d ms later they hold %d of %+v, want %d", n, at-d.now, got, c, want)
-				}
+				check.MustEqual(t, d.holds(c, at), want, "bucket %d: %d ms later they hold of %+v", n, at-d.now, c)
 				if want < c.Milli && !c.Limit.Soft {
 					limit = c.Limit.Name
 				}
@@ -194,9 +188,7 @@ func TestWhenShardsHoldARequest(t *testing.T) {
 			outcomes["now"]++
 		}
 	}
-	if len(outcomes) != 3 {
-		t.Errorf("%v: the random buckets show little", outcomes)
-	}
+	check.Equal(t, len(outcomes), 3, "%v: the random buckets show little", outcomes)
 }
 
 // Whatever shards hold: they pay every cost together or nothing, each in whole tokens and no more than
@@ -268,8 +260,7 @@ func TestHowManyShardsPay(t *testing.T) {
 		images = append(images, image)
 	}
 	for tokens, want := range map[int64]int{MaxPaying: MaxPaying, MaxPaying + 1: 0} {
-		if got := ByLevels(images, asks(tokens, limit), noon); len(got) != want {
-			t.Errorf("a cost of %d: %d shards pay, want %d", tokens, len(got), want)
-		}
+		got := ByLevels(images, asks(tokens, limit), noon)
+		check.Equal(t, len(got), want, "a cost of %d: shards pay", tokens)
 	}
 }

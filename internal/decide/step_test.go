@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -171,9 +172,7 @@ func TestStoryOfCallersThatLeave(t *testing.T) {
 	}
 	s.advance(c, 1)
 	behind, _ := s.ask(2)
-	if got := s.b.Leave(first); got != OnItsWay {
-		t.Errorf("left %d", got)
-	}
+	check.Equal(t, s.b.Leave(first), OnItsWay, "left")
 	e = s.write(c, true)
 	s.answers(e, nil)
 	if len(e.Left) != 1 || e.Left[0].Parts[0].Of("rps") != 1000 || e.Left[0].Name != first.Want.Name {
@@ -182,9 +181,7 @@ func TestStoryOfCallersThatLeave(t *testing.T) {
 	next := e.Calls[0]
 	s.advance(next, 1)
 	s.answers(s.write(next, true), map[*Waiter]Result{behind: Granted})
-	if s.b.Leave(behind) != Answered {
-		t.Error("it was answered")
-	}
+	check.Equal(t, s.b.Leave(behind), Answered, "it was answered")
 	last, e := s.ask(1)
 	if s.b.Leave(last) != NotSent { // planned, but not sent
 		t.Error("it was not sent")
@@ -203,9 +200,7 @@ func TestStoryOfALateCall(t *testing.T) {
 	var overdue Effects
 	s.b.Overdue(c, s.now().At, &overdue)
 	s.b.Overdue(c, s.now().At, &overdue) // nobody waits any more
-	if len(overdue.Calls) != 1 {
-		t.Fatalf("%d calls", len(overdue.Calls))
-	}
+	check.MustEqual(t, len(overdue.Calls), 1, "calls")
 	s.advance(overdue.Calls[0], 1)
 	s.answers(s.write(overdue.Calls[0], true), map[*Waiter]Result{second: Granted})
 	s.write(c, false) // the other has moved the clock of the bucket
@@ -301,9 +296,7 @@ func TestStoryOfReplacedLimits(t *testing.T) {
 		e = Effects{}
 		s.b.Advance(call, s.now, &e)
 		for _, w := range rest {
-			if w.lost != c.want {
-				t.Errorf("%+v: outrun %v (%d first)", c, w.lost, first.Answer.Result)
-			}
+			check.Equal(t, w.lost, c.want, "%+v: outrun (%d first)", c, first.Answer.Result)
 		}
 	}
 }
@@ -326,9 +319,7 @@ func (b *Bucket) OnTheirWay() map[int]int {
 func TestStoryOfAGroupThatIsServed(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
-	if held := p.charges(ten(), 0); held != 5000 {
-		t.Fatalf("%d taken ahead, want 5000", held)
-	}
+	check.MustEqual(t, p.charges(ten(), 0), 5000, "taken ahead")
 	waits, served, renews := &Waiter{Want: costing(2000, plenty)}, &Waiter{Want: costing(2000, plenty)}, &Waiter{}
 	gone, more, last := &Waiter{}, &Waiter{Want: costing(6000, plenty)}, &Waiter{Want: costing(1000, plenty)}
 	waits.Waits, renews.Renews, gone.gone = true, true, true
@@ -396,9 +387,8 @@ func TestAFailedReadOfAMissingShard(t *testing.T) {
 	var e Effects
 	b.Ask(&Waiter{Want: asks(1, perSecond)}, true, now, &e)
 	c := e.Calls[0]
-	if b.Advance(c, now, &e); c.Next != Meet {
-		t.Fatalf("next is %d, want a read", c.Next)
-	}
+	b.Advance(c, now, &e)
+	check.MustEqual(t, c.Next, Meet, "next is, want a read")
 	b.Done(c, Outcome{Err: &store.Failure{Kind: store.Throttled, Op: "BatchGetItem"}}, now, &e)
 	if b.Advance(c, now, &e); c.Next != Send || c.Choice.Shard != 1 {
 		t.Errorf("next is %d on shard %d, want a write", c.Next, c.Choice.Shard)
@@ -435,9 +425,7 @@ func TestStoryOfManyRounds(t *testing.T) {
 	c := e.Calls[0]
 	for n := 1; ; n++ {
 		if s.advance(c, 1); c.Last() {
-			if n != 2 {
-				t.Errorf("last after %d writes, want 2", n)
-			}
+			check.Equal(t, n, 2, "last after writes")
 			break
 		}
 		s.b.Returned(c, false) // throttled, and planned again

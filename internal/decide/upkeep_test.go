@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -103,12 +104,9 @@ func TestSplitOffShardCanBePutBack(t *testing.T) {
 		}
 		b.See(imageOf(1, parent, 1), noon, Unsent)
 		b.Missing(noon, 5)
-		if got := step(b); got != want {
-			t.Errorf("its parent has %d shards: %q, want %q", parent, got, want)
-		}
-		if b.Missing(noon, 0); step(b) != "" {
-			t.Error("a shard is put back of a bucket that is not there")
-		}
+		check.Equal(t, step(b), want, "its parent has %d shards", parent)
+		b.Missing(noon, 0)
+		check.Equal(t, step(b), "", "a shard is put back of a bucket that is not there")
 	}
 	few := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
 	b := seenAs(few, 1, 1, 0, 0) // four shards for two tokens: they are to merge
@@ -189,9 +187,7 @@ func TestSiblings(t *testing.T) {
 		got = append(got, image.State.Shard)
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, []int{1, 3}) {
-		t.Errorf("%v, want 1 and 3", got)
-	}
+	check.Slices(t, got, []int{1, 3}, "want 1 and 3")
 }
 
 // A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0
@@ -255,9 +251,7 @@ func TestGranular(t *testing.T) {
 	} {
 		k := factsOf(c.count)
 		k.largest = map[string]int64{"rps": c.largest, bucket.WCU: 900_000}
-		if got := k.granular(bucket.New([]bucket.Limit{limit}, 0, c.count, noon), c.count); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		check.Equal(t, k.granular(bucket.New([]bucket.Limit{limit}, 0, c.count, noon), c.count), c.want, "%+v", c)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -32,20 +33,13 @@ func TestGravest(t *testing.T) {
 	}
 	for i, less := range rising {
 		for _, more := range rising[i+1:] {
-			if got := gravest([]error{less, more}); got != 1 {
-				t.Errorf("%v is graver than %v", less, more)
-			}
-			if got := gravest([]error{more, less}); got != 0 {
-				t.Errorf("%v, told second, is graver than %v", less, more)
-			}
-			if got := gravest([]error{less, more, less}); got != 1 {
-				t.Errorf("%v between two of %v is not the gravest", more, less)
-			}
+			check.Equal(t, gravest([]error{less, more}), 1, "%v is graver than %v", less, more)
+			check.Equal(t, gravest([]error{more, less}), 0, "%v, told second, is graver than %v", less, more)
+			check.Equal(t, gravest([]error{less, more, less}), 1,
+				"%v between two of %v is not the gravest", more, less)
 		}
 	}
-	if got := gravest([]error{nil, nil}); got != 0 {
-		t.Errorf("of no errors: %d", got)
-	}
+	check.Equal(t, gravest([]error{nil, nil}), 0, "no errors")
 	other := errors.New("other")
 	if gravest([]error{other, failure(store.Setup)}) != 1 || gravest([]error{nil, other}) != 1 {
 		t.Error("an error that says nothing of the table is graver than one that does")

@@ -19,6 +19,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // tablesOfFake tells the program of these tests to be an emulator that has these tables.
@@ -44,9 +46,7 @@ func TestMain(m *testing.M) {
 func fake(t *testing.T, tables string) (script string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return fmt.Sprintf("pwd >\"$0.args\"; echo $$ >>\"$0.args\"; echo \"$@\" >>\"$0.args\"\n%s='%s' exec '%s' \"$@\"\n",
 		tablesOfFake, tables, self)
 }
@@ -54,21 +54,15 @@ func fake(t *testing.T, tables string) (script string) {
 // program writes a shell script.
 func program(t *testing.T, file, script string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	check.Must(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755))
 }
 
 // calledAs returns where a fake was started, its process id, and with which arguments.
 func calledAs(t *testing.T, file string) (folder, pid, args string) {
 	t.Helper()
 	said, err := os.ReadFile(file + ".args")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	lines := strings.Split(string(said), "\n")
 	return lines[0], lines[1], lines[2]
 }
@@ -96,9 +90,7 @@ func TestStart(t *testing.T) {
 			"/DynamoDBLocal_lib -jar " + lib + "/DynamoDBLocal.jar -inMemory -sharedDb -disableTelemetry -port %s", lib},
 	} {
 		s, err := Start(t.Context(), kind, folder, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer s.Stop()
 		port, local := strings.CutPrefix(s.Endpoint, "http://127.0.0.1:")
 		dir, pid, args := calledAs(t, c.file)
@@ -120,9 +112,7 @@ func TestStart(t *testing.T) {
 		s.Stop()
 		<-s.Done()
 		s.Stop()
-		if s.Output() != "ready to serve" {
-			t.Errorf("%s has printed %q", kind, s.Output())
-		}
+		check.Equal(t, s.Output(), "ready to serve", "%s has printed", kind)
 	}
 }
 
@@ -130,9 +120,7 @@ func TestStart(t *testing.T) {
 func TestStartFindsAnotherServer(t *testing.T) {
 	folder := installed(t, fake(t, `"mine"`))
 	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, err = Start(t.Context(), Dynoxide, folder, port)
 	if err == nil || !strings.Contains(err.Error(), "another server answers there") ||
 		!strings.Contains(err.Error(), "ready to serve") {
@@ -148,12 +136,8 @@ func TestStartFindsAnotherServer(t *testing.T) {
 // What cannot be started, and what needs a Java that is not there, is told.
 func TestStartFails(t *testing.T) {
 	folder := installed(t, "")
-	if err := os.Chmod(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Start(t.Context(), Dynoxide, folder, 0); !errors.Is(err, os.ErrPermission) {
-		t.Errorf("a program that is none: %v", err)
-	}
+	check.Must(t, os.Chmod(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"), 0o644))
+	check.Is(t, check.Err(Start(t.Context(), Dynoxide, folder, 0)), os.ErrPermission, "a program that is none")
 	program(t, filepath.Join(folder, "node_modules", DynamoDBLocal.Package().Name, "lib", "a", "DynamoDBLocal.jar"), "")
 	t.Setenv("PATH", folder)
 	_, err := Start(t.Context(), DynamoDBLocal, folder, 0)
@@ -167,9 +151,7 @@ func TestStartWaitsForAnAnswer(t *testing.T) {
 	folder := installed(t, `echo "$4" >> "$0.ports"; exec sleep 1000`)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Start(ctx, Dynoxide, folder, 0); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	check.Is(t, check.Err(Start(ctx, Dynoxide, folder, 0)), context.DeadlineExceeded)
 	said, _ := os.ReadFile(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide.ports"))
 	if n := strings.Count(string(said), "\n"); n > 1 {
 		t.Errorf("tried %d times", n)
@@ -198,9 +180,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range 3 {
 		for range clients {
 			all.Go(func() {
-				if _, err := db.ListTables(t.Context(), nil); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, check.Err(db.ListTables(t.Context(), nil)))
 			})
 		}
 		for range clients {
@@ -251,14 +231,10 @@ func TestStartTriesOtherPorts(t *testing.T) {
 	}
 	tried := func() int {
 		said, err := os.ReadFile(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide.ports"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return strings.Count(string(said), "\n")
 	}
-	if n := tried(); n != 10 {
-		t.Errorf("tried %d times, want 10", n)
-	}
+	check.Equal(t, tried(), 10, "tried times")
 	if _, err := Start(t.Context(), Dynoxide, folder, 1); err == nil || tried() != 11 {
 		t.Errorf("a port that was asked for: %v, tried %d times more, want once", err, tried()-10)
 	}
@@ -282,7 +258,6 @@ func TestStartSaysWhatIsNotInstalled(t *testing.T) {
 func TestStartEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Start(ctx, Dynoxide, installed(t, "exec sleep 1000"), 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that the caller has gone", err)
-	}
+	check.Is(t, check.Err(Start(ctx, Dynoxide, installed(t, "exec sleep 1000"), 0)), context.Canceled,
+		"want that the caller has gone")
 }

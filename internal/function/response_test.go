@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // The response is what Lambda reads, and names the lowest sequence number that failed.
@@ -28,9 +30,7 @@ func TestResponseIsWhatLambdaReads(t *testing.T) {
 		for _, f := range c.fails {
 			r.Fail(f)
 		}
-		if got := string(r.Response([]byte(c.state))); got != c.want {
-			t.Errorf("fail %q, state %s: %s, want %s", c.fails, c.state, got, c.want)
-		}
+		check.Equal(t, string(r.Response([]byte(c.state))), c.want, "fail %q, state %s", c.fails, c.state)
 	}
 }
 
@@ -45,9 +45,7 @@ func TestWithMarginEndsBeforeTheDeadline(t *testing.T) {
 	}
 	tight, cancel := WithMargin(parent, 2*time.Hour)
 	defer cancel()
-	if err := tight.Err(); err != nil {
-		t.Errorf("a margin longer than the time left leaves no time to work: %v", err)
-	}
+	check.NoError(t, tight.Err(), "a margin longer than the time left leaves no time to work")
 	if got, _ := tight.Deadline(); got.Before(deadline.Add(-30*time.Minute)) || got.After(deadline.Add(-25*time.Minute)) {
 		t.Errorf("deadline %v, want half of the hour before %v", got, deadline)
 	}
@@ -68,9 +66,7 @@ func summary() Summary {
 
 func TestMetricLine(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteMetrics(&out, `arch"iver`, 1700000000000, summary()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, WriteMetrics(&out, `arch"iver`, 1700000000000, summary()))
 	const want = `{"_aws":{"Timestamp":1700000000000,"CloudWatchMetrics":[{"Namespace":"ZaeLimiter",` +
 		`"Dimensions":[["Function"]],"Metrics":[{"Name":"Changes","Unit":"Count"},` +
 		`{"Name":"Malformed","Unit":"Count"},{"Name":"WritesFailed","Unit":"Count"}]}]},` +
@@ -84,9 +80,7 @@ func TestMetricLine(t *testing.T) {
 	}
 
 	out.Reset()
-	if err := WriteMetrics(&out, "f", 0, Summary{IteratorAgeMs: -1}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, WriteMetrics(&out, "f", 0, Summary{IteratorAgeMs: -1}))
 	const none = `{"_aws":{"Timestamp":0,"CloudWatchMetrics":[{"Namespace":"ZaeLimiter","Dimensions":[["Function"]],` +
 		`"Metrics":[{"Name":"Changes","Unit":"Count"}]}]},"Function":"f","Records":0,"Changes":0,"Malformed":0,` +
 		`"Writes":0,"WritesFailed":0,"ElapsedMs":0}` + "\n"
@@ -96,9 +90,7 @@ func TestMetricLine(t *testing.T) {
 
 	out.Reset()
 	lag := Summary{More: []Metric{{Name: MetricUsageLagMs, Value: 7, Unit: "Milliseconds"}}}
-	if err := WriteMetrics(&out, "f", 0, lag); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, WriteMetrics(&out, "f", 0, lag))
 	for _, want := range []string{`{"Name":"UsageLagMs","Unit":"Milliseconds"}`, `"IteratorAgeMs":0,"UsageLagMs":7}`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s lacks %s", out.String(), want)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -93,9 +94,7 @@ func TestHooksFail(t *testing.T) {
 			if !ok || f.Kind != want.kind || f.Op != name || f.Err == nil || f.Err.Error() != want.said {
 				t.Errorf("%s, carried out: %v: %v, want %s: %s", name, want.applied, f, want.kind, want.said)
 			}
-			if changed != (want.applied && !c.reads) {
-				t.Errorf("%s, %v: carried out: %v", name, want.err, changed)
-			}
+			check.Equal(t, changed, want.applied && !c.reads, "%s, %v: carried out", name, want.err)
 		}
 		if err, changed := failing(t, c.do, true, nil); err != nil || changed == c.reads {
 			t.Errorf("%s: %v, carried out: %v", name, err, changed)
@@ -108,9 +107,7 @@ func TestHooksFail(t *testing.T) {
 			if err := c.do(ctx, db); store.KindOf(err) != known || !errors.Is(err, context.Canceled) {
 				t.Errorf("%s, given up: %v, want %s", name, err, known)
 			}
-			if changed := len(db.Changes(0)) != before; changed != (applied && !c.reads) {
-				t.Errorf("%s, given up: carried out: %v", name, changed)
-			}
+			check.Equal(t, len(db.Changes(0)) != before, applied && !c.reads, "%s, given up: carried out", name)
 			if err := c.do(ctx, db); store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
 				t.Errorf("%s, after that: %v", name, err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -31,9 +32,7 @@ func TestStatsCountEachOperation(t *testing.T) {
 	}
 	twos := memdynamo.Stats{Updates: 1, Puts: 2, Deletes: 4, Transactions: 8, Reads: 16, Queries: 32, Removals: 64,
 		WriteUnits: 128}
-	if n := twos.Calls(); n != 127 {
-		t.Errorf("%d calls, want 127", n)
-	}
+	check.Equal(t, twos.Calls(), 127, "calls")
 }
 
 // Units are counted by size: of what is read, in halves where the read may be stale, and of what
@@ -160,9 +159,7 @@ func TestSnapshotStandsAlone(t *testing.T) {
 	db := memdynamo.New(func() int64 { return 7 })
 	db.SetHook(func(memdynamo.Op) (bool, error) { return false, errors.New("x") })
 	copied := db.Snapshot()
-	if _, err := copied.Write(t.Context(), add(1)); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, check.Err(copied.Write(t.Context(), add(1))))
 	if c := copied.Changes(0); len(c) != 1 || c[0].CreatedAt != 7 || c[0].Key != key || len(copied.Changes(5)) != 0 {
 		t.Errorf("changes %+v", c)
 	}

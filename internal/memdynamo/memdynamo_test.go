@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -39,12 +40,8 @@ func TestHookMayInterfere(t *testing.T) {
 	db := memdynamo.New(nil)
 	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		other := db.Bare()
-		if _, err := other.Write(t.Context(), add(10)); err != nil {
-			t.Error(err)
-		}
-		if err := other.Transact(t.Context(), "token", []item.Write{add(100)}); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, check.Err(other.Write(t.Context(), add(10))))
+		check.NoError(t, other.Transact(t.Context(), "token", []item.Write{add(100)}))
 		if items, err := other.Read(t.Context(), true, key); err != nil || !item.Equal(items[0]["n"], item.N(110)) {
 			t.Errorf("%v, %v", items, err)
 		}
@@ -118,9 +115,7 @@ func TestTokensLastTenMinutes(t *testing.T) {
 		want  int64
 	}{{0, "one", 1}, {10, "two", 2}, {10*60*1000 - 10, "one", 2}, {1, "one", 3}, {0, "two", 3}} {
 		now += c.after
-		if err := db.Transact(t.Context(), c.token, []item.Write{add(1)}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, db.Transact(t.Context(), c.token, []item.Write{add(1)}))
 		if got := stored(t, db)["n"]; !item.Equal(got, item.N(c.want)) {
 			t.Errorf("%s at %d: %v, want %d", c.token, now, got, c.want)
 		}
@@ -132,9 +127,7 @@ func TestChangesAreTheStream(t *testing.T) {
 	db := memdynamo.New(func() int64 { return now })
 	write := func(w item.Write) {
 		t.Helper()
-		if _, err := db.Write(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(db.Write(t.Context(), w)))
 		now++
 	}
 	write(add(1))
@@ -145,9 +138,7 @@ func TestChangesAreTheStream(t *testing.T) {
 	expiring := key.Item()
 	expiring[layout.AttrTTL] = item.N(100)
 	db.Store(expiring)
-	if n := db.Sweep(100); n != 0 {
-		t.Errorf("an item with ttl 100 was removed at 100")
-	}
+	check.Equal(t, db.Sweep(100), 0, "an item with ttl 100 was removed at 100")
 	if n := db.Sweep(101); n != 1 || db.Len() != 0 {
 		t.Errorf("an item with ttl 100 is there at 101")
 	}
@@ -190,12 +181,8 @@ func TestStatsCountCallsAndUnits(t *testing.T) {
 	db.Read(ctx, false, key)
 	db.Read(ctx, true, key)
 	want := memdynamo.Stats{Updates: 1, Puts: 1, Transactions: 1, Reads: 2, WriteUnits: 4, ReadUnits: 1.5}
-	if got := db.ResetStats(); got != want {
-		t.Errorf("counts are %+v, want %+v", got, want)
-	}
-	if got := db.Stats(); got != (memdynamo.Stats{}) {
-		t.Errorf("counts after the reset are %+v", got)
-	}
+	check.Equal(t, db.ResetStats(), want, "counts")
+	check.Equal(t, db.Stats(), memdynamo.Stats{}, "counts after the reset")
 }
 
 func TestConcurrentAddsAllCount(t *testing.T) {

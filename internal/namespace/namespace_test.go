@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -44,9 +45,7 @@ func TestVersionsThatCanBeShared(t *testing.T) {
 		strings.Contains(err.Error(), "want major version") {
 		t.Errorf("a record of another kind: %v", err)
 	}
-	if _, err := CheckVersion(nil); err != nil {
-		t.Errorf("no record: %v", err)
-	}
+	check.NoError(t, check.Err(CheckVersion(nil)), "no record")
 }
 
 // A table that cannot be shared is left as it is, also when its version record
@@ -57,9 +56,7 @@ func TestIncompatibleTablesAreNotWrittenTo(t *testing.T) {
 	if err := Register(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) || db.Len() != 1 {
 		t.Errorf("error is %v with %d items", err, db.Len())
 	}
-	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrVersion) {
-		t.Errorf("error is %v", err)
-	}
+	check.Is(t, check.Err(Find(t.Context(), db, "prod", time.Now())), ErrVersion, "error")
 }
 
 // An aggregator of Python before 0.15 is taken out of the version record when a namespace is looked up,
@@ -71,9 +68,7 @@ func TestFindTakesOldReleasesOut(t *testing.T) {
 		"": false} {
 		for _, name := range []string{"prod", "other"} {
 			db := memdynamo.New(nil)
-			if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, Register(t.Context(), db, "prod", time.Unix(0, 0)))
 			was := config.Version{Schema: "0.9.0", Lambda: release, ClientMin: "0.0.0", UpdatedAt: "then",
 				UpdatedBy: "client:x"}
 			db.Store(was.Item())
@@ -99,9 +94,7 @@ func TestFindTakesOldReleasesOut(t *testing.T) {
 // A namespace that was registered by anybody a moment ago is found, with all that is stored of it.
 func TestFindSeesWhatWasRegistered(t *testing.T) {
 	db := memdynamo.New(nil)
-	if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, Register(t.Context(), db, "prod", time.Unix(0, 0)))
 	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if !op.Consistent {
 			t.Errorf("%s may miss what was just written", op.Name)
@@ -152,9 +145,7 @@ func TestActiveNamespaces(t *testing.T) {
 	ns := config.Namespace{ID: "abc", Name: "prod"}
 	deleted, purging, odd := ns, ns, ns
 	deleted.Status, purging.Status, odd.ID = config.NamespaceDeleted, config.NamespacePurging, "a/b"
-	if err := Active(ns.Reverse()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, Active(ns.Reverse()))
 	for want, it := range map[string]item.Item{
 		"limiter: no such namespace: its id is not registered any more": nil,
 		`limiter: no such namespace: "prod" is deleted`:                 deleted.Reverse(),
@@ -175,18 +166,14 @@ func TestActiveNamespaces(t *testing.T) {
 func TestTheVersionRecordIsStampedOnce(t *testing.T) {
 	db := memdynamo.New(nil)
 	for range 2 {
-		if err := Register(t.Context(), db, "prod", time.Unix(0, 0)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, Register(t.Context(), db, "prod", time.Unix(0, 0)))
 	}
 	want := config.Version{Schema: "0.9.0", Lambda: "0.17.0", ClientMin: "0.0.0",
 		UpdatedAt: "1970-01-01T00:00:00Z"}.Item()
 	if got := db.Item(layout.VersionKey()); !item.EqualItems(got, want) {
 		t.Errorf("version record %s", itemtest.JSON(got))
 	}
-	if db.Len() != 3 {
-		t.Errorf("%d items, want the version and the namespace both ways", db.Len())
-	}
+	check.Equal(t, db.Len(), 3, "items, want the version and the namespace both ways")
 	foreign := config.Version{Schema: "0.10.0", Lambda: "0.17.0", ClientMin: "0.0.0"}.Item()
 	db.Store(foreign)
 	if err := Register(t.Context(), db, "other", time.Unix(0, 0)); err != nil ||
@@ -200,9 +187,8 @@ func TestNamespaceNames(t *testing.T) {
 		"default": true, "a b/c": true, "é": true, strings.Repeat("n", 256): true,
 		"": false, "_": false, "a\nb": false, "\xff": false, strings.Repeat("n", 257): false,
 	} {
-		if err := CheckName(name); (err == nil) != ok {
-			t.Errorf("%q: %v", name, err)
-		}
+		err := CheckName(name)
+		check.Equal(t, err == nil, ok, "%q: %v", name, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -58,9 +59,7 @@ func TestTake(t *testing.T) {
 	if !h.Take(threes(4000), at(1500)) || h.Left("a", at(1500)) != 1000 {
 		t.Errorf("4 of 2 + 3 tokens: %d left", h.Left("a", at(1500)))
 	}
-	if h.Left("a", at(2000)) != 1000 {
-		t.Error("the older ones are not granted first")
-	}
+	check.Equal(t, h.Left("a", at(2000)), 1000, "the older ones are not granted first")
 }
 
 // Tokens are put back among what is held as far as that was told, and taken as far as it
@@ -133,9 +132,7 @@ func TestExpiredTokensAreReportedOnce(t *testing.T) {
 		}
 		h.Done(o, shardOf(0, 0))
 		h.Done(Refused, shardOf(0, 0)) // of no charge
-		if got := h.MustReport(at(2000)); got != (o == Refused) {
-			t.Errorf("outcome %d: tells %v", o, got)
-		}
+		check.Equal(t, h.MustReport(at(2000)), o == Refused, "outcome %d: tells", o)
 		a = h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
 		told, _ := table.Find(a.Declared, "a")
 		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != again || told.Milli != 4*again {
@@ -162,9 +159,7 @@ func TestMarks(t *testing.T) {
 	h := &Holding{}
 	for after := int64(0); after < 30*125; after++ {
 		h.See(shardOf(0, after), 1000)
-		if n := len(h.marks); n != min(20, int(after/125)+1) {
-			t.Fatalf("%d images after %d ms", n, after)
-		}
+		check.MustEqual(t, len(h.marks), min(20, int(after/125)+1), "images after %d ms", after)
 	}
 	if n := len(h.marks); n != 20 || h.marks[0].State.RF != began+10*125 || h.marks[19].State.RF != began+29*125 {
 		t.Errorf("%d images, of %d to %d", n, h.marks[0].State.RF-began, h.marks[n-1].State.RF-began)
@@ -180,9 +175,7 @@ func TestMarks(t *testing.T) {
 		t.Error("spent before it may be, or in another generation")
 	}
 	h.See(shardOf(1, 0), 1000)
-	if len(h.marks) != 1 {
-		t.Errorf("%d images of two generations", len(h.marks))
-	}
+	check.Equal(t, len(h.marks), 1, "images of two generations")
 }
 
 // An item is mended if it declares of a limit more held tokens than there can be, by 5 % of its
@@ -214,9 +207,7 @@ func TestWrongHeldTokensAreMended(t *testing.T) {
 		image := shardOf(0, c.after)
 		sl := &image.State.Slots[image.State.Index("a")]
 		sl.Held, sl.Used = c.held, 5000+c.since
-		if got := h.mends(image, amounts{{"a", c.left}}, 1000); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
+		check.Equal(t, h.mends(image, amounts{{"a", c.left}}, 1000), c.want, name)
 	}
 }
 
@@ -246,9 +237,7 @@ func mended(others int64) table.Shard {
 func TestAMendDeclaresOthersTokens(t *testing.T) {
 	for _, others := range []int64{700, 0} {
 		h, mended := mends(t, others), mended(others)
-		if left := h.Left("a", at(3000)); left != 1000 {
-			t.Errorf("%d can be granted, want what was taken, 1000", left)
-		}
+		check.Equal(t, h.Left("a", at(3000)), 1000, "can be granted, want what was taken, 1000")
 		for _, c := range []struct{ now, told, left int64 }{
 			{3999, 1000 + others, 1000 + others}, {4000, 1000 + others, others}, {5000, others, 0},
 		} {
@@ -310,9 +299,7 @@ func TestLeasesSettleIntoOwnTokens(t *testing.T) {
 	if h.Settle(threes(-901), at(3001)) || h.Settle(threes(101), at(3001)) {
 		t.Error("settles with what others may hold")
 	}
-	if ms := h.lasts(at(3001)); ms != 999 {
-		t.Errorf("what it took lasts %d ms, want 999", ms)
-	}
+	check.Equal(t, h.lasts(at(3001)), 999, "what it took lasts ms")
 	if h.Settle(threes(1), at(4000)) {
 		t.Error("settles into what others may hold, once its own is over")
 	}

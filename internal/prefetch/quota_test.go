@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -136,21 +137,15 @@ func TestNothingIsHeldOverAnEdge(t *testing.T) {
 	b, limits := quotaBucket(edge - 30_000)
 	costs := table.Costs(limits)
 	for at, want := range map[int64]int64{-1000: 500, -200: 200, 0: 0, 500: 0, 999: 0, 1000: 500, 120_000 - 100: 100} {
-		if got := LifeFrom(b, costs, 500, edge+at); got != want {
-			t.Errorf("%d ms from the edge: %d ms, want %d", at, got, want)
-		}
+		check.Equal(t, LifeFrom(b, costs, 500, edge+at), want, "%d ms from the edge: ms", at)
 	}
 	costs[1].Limit.Reset = "+3"
 	_, b = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs[1:],
 		Now: edge, Draw: 1})
-	if got := LifeFrom(b, costs[1:], 10_000, edge+100); got != 3000 {
-		t.Errorf("a period of 3 s begins with the charge: %d ms", got)
-	}
+	check.Equal(t, LifeFrom(b, costs[1:], 10_000, edge+100), 3000, "a period of 3 s begins with the charge: ms")
 	begun := b
 	begun.State = b.State.Begin([]int64{1000, 0})
-	if got := LifeFrom(begun, costs[1:], 10_000, edge+100); got != 2900 {
-		t.Errorf("a period of 3 s began 100 ms ago: %d ms", got)
-	}
+	check.Equal(t, LifeFrom(begun, costs[1:], 10_000, edge+100), 2900, "a period of 3 s began 100 ms ago: ms")
 }
 
 // What ends unspent of a quota is given back, not counted as ended like that of a rate; but
@@ -191,18 +186,14 @@ func TestUnspentQuotaGoesBack(t *testing.T) {
 		if c.back != 0 || name == "held still" {
 			ended = 0
 		}
-		if n := h.ended.of("rpy"); n != ended {
-			t.Errorf("%s: %d ended, want %d", name, n, ended)
-		}
+		check.Equal(t, h.ended.of("rpy"), ended, "%s: ended", name)
 		if _, some := h.BackIn(now); some != (name == "held still") {
 			t.Errorf("%s: more is to be given back: %v", name, some)
 		}
 		if back == nil {
 			continue
 		}
-		if got.End != edge {
-			t.Errorf("%s: of the period that ends at %d", name, got.End-edge)
-		}
+		check.Equal(t, got.End, edge, "%s: of the period that ends at %d", name, got.End-edge)
 		h.GoesBack(back, now) // it was not written
 		h.GoesBack(back, now)
 		if _, some := h.BackIn(now); !some {
@@ -237,9 +228,7 @@ func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 		h.Take(table.Costs(limits, 2000, 2000), Instant{Wall: at})
 		back := table.Costs(limits, 0, c.milli)
 		back[1].End, back[1].Resets, back[1].Born = c.end, c.resets, c.born
-		if got := h.Settle(back, Instant{Wall: at}); got != c.want {
-			t.Errorf("%+v: settled %v", c, got)
-		}
+		check.Equal(t, h.Settle(back, Instant{Wall: at}), c.want, "%+v: settled", c)
 	}
 }
 
@@ -288,9 +277,7 @@ func TestAnOldImageEndsNothing(t *testing.T) {
 	h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: edge + 2000})
 	h.Done(Written, b)
 	h.See(old, 500)
-	if left := h.Left("rpy", Instant{Wall: edge + 2001, Mono: 1}); left != 6000 {
-		t.Errorf("%d are held after an old image, of 6000", left)
-	}
+	check.Equal(t, h.Left("rpy", Instant{Wall: edge + 2001, Mono: 1}), 6000, "held after an old image, of 6000")
 }
 
 // A quota cuts the life whatever stands behind it, and of several allotments the first that ends
@@ -302,9 +289,7 @@ func TestQuotasAmongOtherLimits(t *testing.T) {
 	limits[0], limits[1] = limits[1], limits[0]
 	_, b := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
 		Now: at, Draw: 1})
-	if got := LifeFrom(b, table.Costs(limits), 500, at+90_000-100); got != 100 {
-		t.Errorf("100 ms from the edge: %d ms", got)
-	}
+	check.Equal(t, LifeFrom(b, table.Costs(limits), 500, at+90_000-100), 100, "100 ms from the edge: ms")
 	for _, lives := range [][]int64{{300, 500, 400}, {500, 300, 400}, {400, 500, 300}} {
 		h := Holding{}
 		for _, life := range lives {
@@ -396,9 +381,7 @@ func TestAResetBehindACharge(t *testing.T) {
 		later.State.Slots[1].Resets = resets
 		h.See(later, 500)
 		h.Done(Written, b)
-		if left := h.Left("rpy", Instant{Wall: at + 1, Mono: 1}); left != want {
-			t.Errorf("%d resets: %d are held, want %d", resets, left, want)
-		}
+		check.Equal(t, h.Left("rpy", Instant{Wall: at + 1, Mono: 1}), want, "%d resets: held", resets)
 	}
 }
 
@@ -407,12 +390,8 @@ func TestEdgesConcernQuotasOnly(t *testing.T) {
 	const at = began/120_000*120_000 + 119_900
 	b, limits := quotaBucket(at - 60_000)
 	b.Calendars.Until = at + 50
-	if life := LifeFrom(b, table.Costs(limits[:1]), 500, at); life != 500 {
-		t.Errorf("of a rate: %d ms", life)
-	}
-	if life := LifeFrom(b, table.Costs(limits), 500, at); life != 50 {
-		t.Errorf("of a quota, too: %d ms", life)
-	}
+	check.Equal(t, LifeFrom(b, table.Costs(limits[:1]), 500, at), 500, "a rate: ms")
+	check.Equal(t, LifeFrom(b, table.Costs(limits), 500, at), 50, "a quota, too: ms")
 }
 
 // Give-backs are of one period, one bucket and one reset. Earlier ones have ended.

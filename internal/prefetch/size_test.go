@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -48,9 +49,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
 		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
 		take := c.demand.Size(costs, c.room[:], 0, left, c.life, c.now)
-		if (take != nil) != (c.want != [2]int64{}) {
-			t.Errorf("%s: %v, want %v", c.name, take, c.want)
-		}
+		check.Equal(t, take != nil, c.want != [2]int64{}, "%s: %v, want %v", c.name, take, c.want)
 		for i := range take {
 			if take[i].Limit != costs[i].Limit || take[i].Milli != c.want[i] {
 				t.Errorf("%s: %v, want %v", c.name, take, c.want)
@@ -139,18 +138,14 @@ func TestLife(t *testing.T) {
 		{[]bucket.Limit{slots}, 10_000, 10_000},
 		{[]bucket.Limit{requests, slots}, 10_000, 500},
 	} {
-		if got := Life(table.Costs(c.limits), c.most); got != c.want {
-			t.Errorf("%v, at most %d: %d, want %d", c.limits, c.most, got, c.want)
-		}
+		check.Equal(t, Life(table.Costs(c.limits), c.most), c.want, "%v, at most %d", c.limits, c.most)
 	}
 	soft := requests
 	soft.Soft = true
 	for name, costs := range map[string][]table.Cost{
 		"a soft limit": table.Costs([]bucket.Limit{tokens, soft}), "a floor": {{Limit: requests}, {Limit: tokens, Floor: 1}},
 	} {
-		if got := Life(costs, 10_000); got != 0 {
-			t.Errorf("beside %s: %d, want nothing", name, got)
-		}
+		check.Equal(t, Life(costs, 10_000), 0, "beside %s, want nothing", name)
 	}
 }
 
@@ -167,9 +162,7 @@ func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
 		if take := d.Size(table.Costs([]bucket.Limit{requests}), []int64{45_000}, c.price, none, c.life, 1000); take != nil {
 			got = take[0].Milli
 		}
-		if got != c.want {
-			t.Errorf("of a life of %d ms, at %v: %d taken, want %d", c.life, c.price, got, c.want)
-		}
+		check.Equal(t, got, c.want, "a life of %d ms, at %v: taken", c.life, c.price)
 		sure := d.Sure(c.life, 1000)
 		if c.price == 1 && int64(sure) != c.want/1000 || sure > 0 && sure < worthwhile {
 			t.Errorf("of a life of %d ms: %v are sure, want %d", c.life, sure, c.want/1000)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -134,13 +135,9 @@ func (x *every) charge(m moment, p int, cost, take int64, mend bool) {
 		return
 	}
 	after, held, err := plan.Update.Apply(m.item.Item())
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	check.Must(x.t, err)
 	stored, err := table.DecodeShard(after)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	check.Must(x.t, err)
 	how := fmt.Sprintf("charge%d(%d,%d,%v)", p, cost/1000, take/1000, mend)
 	m.item = stored
 	lost := m

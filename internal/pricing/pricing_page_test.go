@@ -8,14 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // The figures of docs/cost.md are what Month computes: go test ./internal/pricing -update.
 func TestFiguresOfThePage(t *testing.T) {
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	got := string(text)
 	for name, figures := range map[string]string{"table": costTable(), "example": example()} {
 		begin, end := "<!-- "+name+": written by go test ./internal/pricing -update -->\n", "<!-- end of "+name+" -->"
@@ -27,14 +27,11 @@ func TestFiguresOfThePage(t *testing.T) {
 		got = before + begin + figures + end + after
 	}
 	if *update {
-		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(page, []byte(got), 0o644))
 		return
 	}
-	if got != string(text) {
-		t.Errorf("%s has other figures than Month computes: go test ./internal/pricing -update", page)
-	}
+	check.Equal(t, got, string(text),
+		"%s has other figures than Month computes: go test ./internal/pricing -update", page)
 }
 
 // dollars writes a whole number with commas for thousands.

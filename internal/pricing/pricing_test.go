@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var update = flag.Bool("update", false, "write the figures of docs/cost.md")
@@ -20,13 +22,9 @@ const page = "../../docs/cost.md"
 func bytes(t *testing.T, name string) (sum float64) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../table/testdata/items", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var it map[string]map[string]any
-	if err := json.Unmarshal(text, &it); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &it))
 	size := func(attr string) float64 {
 		n := float64(len(attr))
 		for kind, v := range it[attr] {
@@ -77,9 +75,8 @@ func TestBreakEven(t *testing.T) {
 	}
 	for rate, pays := range map[float64]bool{20: false, 30: true} { // docs/cost.md says 25
 		u := Use{Rate: rate, Levels: 1, LimitsInCode: true, Utilization: 0.5}
-		if is := Sum(Month(u, Provisioned(demand))) < Sum(Month(u, demand)); is != pays {
-			t.Errorf("%v acquires a second, half of the capacity used: it pays is %v", rate, is)
-		}
+		check.Equal(t, Sum(Month(u, Provisioned(demand))) < Sum(Month(u, demand)), pays,
+			"%v acquires a second, half of the capacity used: it pays", rate)
 	}
 	least := provisioned
 	least.LeastWrite = 1e4
@@ -140,9 +137,7 @@ func TestUseIsChecked(t *testing.T) {
 	most.Utilization = 1
 	most.Settled, most.Levels, most.Skew, most.Windows, most.FoldSeconds, most.Ahead = 1, 4, 3, 3, 900, 600
 	for _, u := range []Use{right, most} {
-		if err := u.Check(); err != nil {
-			t.Fatalf("%+v: %v", u, err)
-		}
+		check.Must(t, u.Check(), "%+v", u)
 	}
 	for name, change := range map[string]func(*Use){
 		"rate": func(u *Use) { u.Rate = 0 }, "rate below": func(u *Use) { u.Rate = -1 },
@@ -216,25 +211,19 @@ func TestWhatIsBilledOfATemplate(t *testing.T) {
 	of := func(text string) Stack {
 		t.Helper()
 		s, err := Of([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return s
 	}
 	all := Stack{Table: true, Recovery: true, Copied: true, Provisioned: true, LeastWrite: 6, LeastRead: 5,
 		LeastIndexWrite: 18, LeastIndexRead: 16, Scaled: 1, Aggregator: 512, Archiver: 256, Traced: true,
 		MappingMetrics: 1, LogDays: 30, Alarms: 5, Dashboards: 1, Buckets: 1, Keys: 3}
 	for range 20 { // resources have no order
-		if got := of(everything); got != all {
-			t.Fatalf("of everything %+v\nwant %+v", got, all)
-		}
+		check.MustEqual(t, of(everything), all, "everything")
 	}
 	less := strings.NewReplacer("PROVISIONED", "PAY_PER_REQUEST", `"ALL"`, `"KEYS_ONLY"`, `"KEYS_ONLY"`, `"ALL"`,
 		`"Active"`, `"PassThrough"`, `: "three"`, `: "one"`, `Enabled": true`, `Enabled": false`)
 	all.Provisioned, all.Copied, all.Traced, all.Recovery, all.Keys = false, false, false, false, 2
-	if got := of(less.Replace(everything)); got != all {
-		t.Errorf("of less %+v\nwant %+v", got, all)
-	}
+	check.Equal(t, of(less.Replace(everything)), all, "less")
 }
 
 // Amounts are short, and in the plural where they are not one.
@@ -247,8 +236,6 @@ func TestAmounts(t *testing.T) {
 		"99999 calls": {Units: 99_999, Kind: "call"}, "0.1 M calls": {Units: 1e5, Kind: "call"},
 		"30.4 M write units": {Units: 30.41e6, Kind: "write unit"},
 	} {
-		if got := l.Amount(); got != want {
-			t.Errorf("%+v is %q, want %q", l, got, want)
-		}
+		check.Equal(t, l.Amount(), want, "%+v", l)
 	}
 }

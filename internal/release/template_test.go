@@ -9,34 +9,28 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func synthesized(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "infra", "cdk", "app", "template.golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return text
 }
 
 // The template of a release is the stack, with parameters, and refers to nothing that is not in it.
 func TestTemplate(t *testing.T) {
 	text, err := Template(synthesized(t), "v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var doc struct {
 		Parameters, Conditions, Resources map[string]map[string]any
 		Outputs                           map[string]any
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	var was struct{ Resources, Outputs map[string]any }
-	if err := json.Unmarshal(synthesized(t), &was); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(synthesized(t), &was))
 	if len(doc.Resources) != len(was.Resources) || len(doc.Outputs) != len(was.Outputs) {
 		t.Errorf("%d resources and %d outputs, want %d and %d", len(doc.Resources), len(doc.Outputs), len(was.Resources),
 			len(was.Outputs))
@@ -72,9 +66,7 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 	var all any
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &all))
 	walk(all)
 	for name := range used {
 		_, parameter := doc.Parameters[name]
@@ -111,9 +103,7 @@ func TestTemplateOfWhatIsNoStack(t *testing.T) {
 // An archive has the program, which may be executed, and is the same every time.
 func TestZip(t *testing.T) {
 	one, err := Zip([]byte("program"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	other, err := Zip([]byte("program"))
 	if err != nil || !bytes.Equal(one, other) {
 		t.Errorf("two archives of one program differ: %v", err)
@@ -123,9 +113,7 @@ func TestZip(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	f, err := r.File[0].Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if got, err := io.ReadAll(f); err != nil || string(got) != "program" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -68,9 +69,7 @@ func (f *functions) Of(arn string) (Function, bool) {
 
 func (f *functions) Invoke(ctx context.Context, _ Function, payload []byte) ([]byte, int, error) {
 	var p struct{ Records []json.RawMessage }
-	if err := json.Unmarshal(payload, &p); err != nil {
-		f.t.Error(err)
-	}
+	check.NoError(f.t, json.Unmarshal(payload, &p))
 	f.delivered = append(f.delivered, len(p.Records))
 	if f.err != nil {
 		return nil, -1, f.err
@@ -86,22 +85,16 @@ func (f *functions) Invoke(ctx context.Context, _ Function, payload []byte) ([]b
 
 func (f *functions) count(ctx context.Context, payload []byte) {
 	batch, err := stream.Decode(payload)
-	if err != nil {
-		f.t.Error(err)
-	}
+	check.NoError(f.t, err)
 	for _, total := range usage.AllTotals(usage.Fold(batch.Changes), usage.Kinds(windows)[0]) {
 		items, err := f.db.Read(ctx, true, total.Key())
-		if err != nil {
-			f.t.Error(err)
-		}
+		check.NoError(f.t, err)
 		total.NotesRead = true
 		step := total.Next(usage.Snapshots{Known: true, Current: items[0], PreviousKnown: true})
 		if step.Action != usage.Add {
 			continue
 		}
-		if _, err := f.db.Write(ctx, step.Update); err != nil {
-			f.t.Error(err)
-		}
+		check.NoError(f.t, check.Err(f.db.Write(ctx, step.Update)))
 	}
 }
 
@@ -110,9 +103,7 @@ var windows = []usage.Window{usage.Hourly, usage.Daily}
 func event(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "events", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 
@@ -120,14 +111,10 @@ func event(t *testing.T, name string) []byte {
 func records(t *testing.T, payload []byte, from, to int) []byte {
 	t.Helper()
 	var p struct{ Records []json.RawMessage }
-	if err := json.Unmarshal(payload, &p); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(payload, &p))
 	p.Records = p.Records[from:to]
 	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 
@@ -138,9 +125,7 @@ func given(t *testing.T, function string, payload []byte) []byte {
 			"condition": "RetryAttemptsExhausted"},
 		"timestamp": "2026-01-01T00:00:00.000Z", "payload": string(payload), "version": "1.0",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 
@@ -309,9 +294,7 @@ func TestListingsEnd(t *testing.T) {
 		n++
 		break
 	}
-	if n != 1 {
-		t.Errorf("%d keys after the first", n)
-	}
+	check.Equal(t, n, 1, "keys after the first")
 }
 
 // unlisted fails behind the batches.
@@ -338,9 +321,7 @@ func gzipped(t *testing.T, text string) []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	fmt.Fprint(w, text)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Close())
 	return out.Bytes()
 }
 
@@ -351,9 +332,7 @@ func TestMalformedRecords(t *testing.T) {
 	const set = "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz"
 	good := func(name string) string {
 		var p struct{ Records []json.RawMessage }
-		if err := json.Unmarshal(event(t, name), &p); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(event(t, name), &p))
 		return string(p.Records[min(1, len(p.Records)-1)])
 	}
 	for _, c := range []struct {
@@ -379,9 +358,7 @@ func TestMalformedRecords(t *testing.T) {
 		if _, there := b[set]; got.Outcome != c.want || there == (c.want == Done) {
 			t.Errorf("%s: %+v, still there %v", c.name, got, there)
 		}
-		if (got.Outcome == Done) != (got.Err == nil) {
-			t.Errorf("%s: %s, because of %v", c.name, got.Outcome, got.Err)
-		}
+		check.Equal(t, got.Outcome == Done, got.Err == nil, "%s: %s, because of %v", c.name, got.Outcome, got.Err)
 	}
 	r, b, _ := rig(t)
 	b[set] = []byte("no gzip")
@@ -390,14 +367,10 @@ func TestMalformedRecords(t *testing.T) {
 	}
 	var keys []string
 	for key, err := range r.Keys(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		keys = append(keys, key)
 	}
-	if !slices.Equal(keys, []string{key, set}) {
-		t.Errorf("keys %v", keys)
-	}
+	check.Slices(t, keys, []string{key, set}, "keys")
 }
 
 // The deletion fails: the object stays, and the next replay counts nothing twice.
@@ -409,9 +382,8 @@ func TestDeletionFails(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if seen := r.Inspect(t.Context(), key); len(seen.Usage.ToCount) != 0 {
-		t.Errorf("still to count: %+v", seen.Usage)
-	}
+	seen := r.Inspect(t.Context(), key)
+	check.Equal(t, len(seen.Usage.ToCount), 0, "still to count: %+v", seen.Usage)
 }
 
 type undeletable struct{ bucket }

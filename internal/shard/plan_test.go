@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -28,9 +29,7 @@ func shardsOf(counts map[int]int) stored {
 func (s stored) image(t *testing.T, k int) table.Shard {
 	t.Helper()
 	b, err := table.DecodeShard(s[bucketKey(k)])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 
@@ -56,9 +55,7 @@ func (s stored) walk(t *testing.T, p *shard.Plan) (steps []string) {
 		after, refused, images := stored{}, make([]bool, len(step.Writes)), make([]item.Item, len(step.Writes))
 		for i, w := range step.Writes {
 			it, held, err := w.Apply(s[w.Target()])
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			if refused[i] = !held; !held {
 				images[i] = s[w.Target()]
 			}
@@ -192,9 +189,7 @@ func TestStepsOfARaisedCount(t *testing.T) {
 		t.Errorf("%s, want %s", steps, want)
 	}
 	for k, want := range []int64{16_000, 14_000, 0, 0} {
-		if got := s.image(t, k).State.Slots[rpm].Tokens; got != want {
-			t.Errorf("shard %d has %d, want %d", k, got, want)
-		}
+		check.Equal(t, s.image(t, k).State.Slots[rpm].Tokens, want, "shard %d", k)
 	}
 }
 
@@ -214,9 +209,8 @@ func TestStepsOfAShardThatAsksInVain(t *testing.T) {
 		if delete(s[bucketKey(0)], attr); attr == "b_rpm_cp" {
 			s[bucketKey(0)][attr] = item.N(-1)
 		}
-		if steps := strings.Join(s.walk(t, shard.FollowAsking(s.image(t, 1))), ", "); steps != "look 0" {
-			t.Errorf("a strange %s: %s", attr, steps)
-		}
+		check.Equal(t, strings.Join(s.walk(t, shard.FollowAsking(s.image(t, 1))), ", "), "look 0",
+			"a strange %s", attr)
 	}
 }
 
@@ -233,9 +227,7 @@ func TestStepsOfAShardThatAsksAndShrinks(t *testing.T) {
 			}
 			return 2 * count
 		})
-		if got := strings.Join(s.walk(t, p), ", ") + ": " + s.counts(t); got != want {
-			t.Errorf("to %d: %s, want %s", 2*count, got, want)
-		}
+		check.Equal(t, strings.Join(s.walk(t, p), ", ")+": "+s.counts(t), want, "to %d", 2*count)
 	}
 }
 

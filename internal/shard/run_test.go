@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -82,9 +83,7 @@ func TestRunSendsLostTransactionsAgain(t *testing.T) {
 	if !w.atCount(2) {
 		t.Errorf("shards %v, want two", w.shards())
 	}
-	if calls != 3 {
-		t.Errorf("%d calls, want 3: the same transaction until it is answered", calls)
-	}
+	check.Equal(t, calls, 3, "calls, want 3: the same transaction until it is answered")
 }
 
 // Run gives up when the context is done, with whatever has been reached.
@@ -103,23 +102,17 @@ func TestRunStopsWithContext(t *testing.T) {
 func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	zero, _ := w.image(0)
-	if _, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now }); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now })))
 	bad := w.db.Item(bucketKey(1))
 	bad["b_rpm_cp"] = item.N(-1)
 	w.db.Store(bad)
 	it := w.db.Item(bucketKey(0))
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	b.State.Shards = 4
 	w.db.Store(b.Item())
 	plan := shard.Propagate(b)
-	if _, err := shard.Run(t.Context(), w.db, plan, func() int64 { return w.now }); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(shard.Run(t.Context(), w.db, plan, func() int64 { return w.now })))
 	for _, image := range plan.Images() {
 		if image.State.Shard == 1 || image.State.Shards != 4 && image.State.Shard == 0 {
 			t.Errorf("after the plan %v is known", image.State)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -56,9 +57,7 @@ func newWorld(t *testing.T, seed uint64, limits []bucket.Limit) *world {
 	}
 	put, _ := table.Create(table.NewBucket{Namespace: namespace, Entity: entity, Resource: resource,
 		Costs: table.Costs(limits), Lifetime: table.Expires, Now: w.now, Draw: w.rng.Uint64()})
-	if _, err := w.db.Write(t.Context(), put); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.db.Write(t.Context(), put)))
 	return w
 }
 
@@ -90,9 +89,7 @@ func (w *world) image(shard int) (table.Shard, bool) {
 		return table.Shard{}, false
 	}
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	return b, true
 }
 
@@ -125,9 +122,7 @@ func (w *world) call(what string, costs []table.Cost, exact bool, writes ...item
 			}
 		}
 	}
-	if store.KindOf(err) != 0 {
-		w.t.Fatalf("%s: the write is invalid: %v", what, err)
-	}
+	check.MustEqual(w.t, store.KindOf(err), 0, "%s: the write is invalid: %v", what, err)
 	if err != nil {
 		return items, refused, err
 	}

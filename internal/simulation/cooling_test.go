@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -104,21 +105,15 @@ func newCooling(t *testing.T, processes int, mergeAfter time.Duration) *cooling 
 	for range processes {
 		l, err := limiter.Open(t.Context(), plainTable{Lister: c.db}, "table",
 			&limiter.Options{Namespace: "ns", Register: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		c.clients = append(c.clients, l)
 	}
 	c.request(0)
 	for count := 1; count < 8; count *= 2 {
 		for k := range count {
 			b, err := table.DecodeShard(c.db.Item(layout.BucketKey(c.clients[0].NamespaceID(), "key", resource, k)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.db.Transact(t.Context(), fmt.Sprint(count, k), table.Split(b, time.Now().UnixMilli())); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
+			check.Must(t, c.db.Transact(t.Context(), fmt.Sprint(count, k), table.Split(b, time.Now().UnixMilli())))
 		}
 	}
 	for i := range 20 * processes { // each knows all shards
@@ -133,9 +128,7 @@ func (c *cooling) request(i int) {
 	_, err := c.clients[i%len(c.clients)].Acquire(c.t.Context(), limiter.Request{
 		Entity: "key", Resource: resource, Costs: limiter.Costs{"rpm": 1}, Limits: []limiter.Limit{coolLimit},
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.Must(c.t, err)
 	synctest.Wait() // splits that it has begun
 }
 
@@ -160,8 +153,6 @@ func (c *cooling) deliver() {
 		}
 	}
 	for _, records := range lanes {
-		if _, err := c.agg.Invoke(c.t.Context(), streamtest.PayloadOf(records...)); err != nil {
-			c.t.Fatal(err)
-		}
+		check.Must(c.t, check.Err(c.agg.Invoke(c.t.Context(), streamtest.PayloadOf(records...))))
 	}
 }

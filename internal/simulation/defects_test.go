@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -217,10 +218,8 @@ func spread(t *testing.T) (onShard [maxShards]int) {
 			w.mu.Lock()
 			shards := w.judge.buckets["org"].shards
 			for _, k := range slices.Sorted(maps.Keys(shards)) {
-				err := w.db.Transact(t.Context(), rand.Text(), table.Split(shards[k].image, time.Now().UnixMilli()))
-				if err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, w.db.Transact(t.Context(), rand.Text(), table.Split(shards[k].image,
+					time.Now().UnixMilli())))
 				w.judge.follow(nil, nil, 0, w.db.Changes(w.judge.seq))
 			}
 			w.mu.Unlock()
@@ -234,9 +233,7 @@ func spread(t *testing.T) (onShard [maxShards]int) {
 			onShard[k] = int(n-before[k]) / bucket.Milli
 		}
 		w.rest()
-		if w.broken != "" {
-			t.Error(w.broken)
-		}
+		check.Equal(t, w.broken, "")
 	})
 	return onShard
 }
@@ -254,9 +251,7 @@ func uneven(onShard [maxShards]int) string {
 // that always begins with the first is seen (W29).
 func TestParentsAreChargedOnAllShards(t *testing.T) {
 	sound := spread(t)
-	if broken := uneven(sound); broken != "" {
-		t.Error(broken)
-	}
+	check.Equal(t, uneven(sound), "")
 	before := store.SetRandom(func() uint64 { return 0 })
 	t.Cleanup(func() { store.SetRandom(before) })
 	first := spread(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -111,9 +112,7 @@ func (r *rig) open() *limiter.Limiter {
 
 func (r *rig) must(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 }
 
 func (r *rig) errorf(format string, args ...any) {
@@ -272,9 +271,7 @@ func TestFailureMatrix(t *testing.T) {
 	t.Log("\n" + out.String())
 	golden := filepath.Join("testdata", "matrix.txt")
 	if *update {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(golden, []byte(out.String()), 0o666))
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || string(want) != out.String() {

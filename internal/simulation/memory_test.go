@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -86,9 +87,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	l, err := limiter.Open(t.Context(), o, "table", &limiter.Options{
 		MaxBuckets: remembered, Now: func() time.Time { return now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	limits := []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 100_000)}
 	acquire := func(key int) error {
 		req := limiter.Request{
@@ -101,9 +100,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	before := heap()
 	var half int64
 	for key := range keys {
-		if err := acquire(key); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, acquire(key))
 		if key == keys/2 {
 			half = heap() - before
 		}

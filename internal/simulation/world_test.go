@@ -14,6 +14,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -261,9 +262,7 @@ func (w *world) start(c *client) {
 	}
 	faulty := c.faulty.Swap(0)
 	l, err := limiter.Open(context.Background(), c, "table", &opts)
-	if err != nil {
-		w.t.Fatalf("seed %d: open: %v", w.seed, err)
-	}
+	check.Must(w.t, err, "seed %d: open", w.seed)
 	c.l = l
 	c.faulty.Store(faulty)
 }
@@ -274,9 +273,7 @@ func (w *world) manage() {
 	if err == nil {
 		w.admin, err = tab.Namespace(context.Background(), "default")
 	}
-	if err != nil {
-		w.t.Fatalf("seed %d: admin: %v", w.seed, err)
-	}
+	check.Must(w.t, err, "seed %d: admin", w.seed)
 	w.manager.faulty.Store(w.faulty)
 }
 

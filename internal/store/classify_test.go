@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -64,9 +65,7 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 				if got := store.KindOf(err); got != tt.want {
 					t.Errorf("error is %v, want kind %v", err, tt.want)
 				}
-				if n := s.requests.Load(); n != 1 {
-					t.Errorf("%d requests for one write", n)
-				}
+				check.Equal(t, s.requests.Load(), 1, "requests for one write")
 				if f, ok := errors.AsType[*store.Failure](err); !ok || f.Op != operations[call] {
 					t.Errorf("error is %v, want it to say %s", err, operations[call])
 				}
@@ -136,9 +135,7 @@ func TestContextsEnd(t *testing.T) {
 			if err := do(ctx, open(s.URL)); store.KindOf(err) != store.Unavailable || !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled before the call: error is %v, want unavailable and cancelled", err)
 			}
-			if n := s.requests.Load(); n != 1 {
-				t.Errorf("%d requests, want one", n)
-			}
+			check.Equal(t, s.requests.Load(), 1, "requests, want one")
 			late := tardy{t.Context(), make(chan struct{})}
 			go func() { <-arrived; close(late.over) }()
 			if err := do(late, open(s.URL)); store.KindOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
@@ -165,9 +162,7 @@ func TestRefusalsBringTheItem(t *testing.T) {
 		if !ok || !item.EqualItems(r.Old, tt.want) || (r.Old == nil) != (tt.want == nil) {
 			t.Errorf("error is %#v, want a refusal with item %v", err, tt.want)
 		}
-		if store.KindOf(err) != 0 {
-			t.Errorf("a refusal is a failure of kind %v", store.KindOf(err))
-		}
+		check.Equal(t, store.KindOf(err), 0, "a refusal is a failure of kind")
 	}
 }
 
@@ -205,9 +200,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 			t.Errorf("%s: error is %v, want that it names the operation", tt.reasons, err)
 		}
 		c, ok := errors.AsType[*store.Canceled](err)
-		if ok != (tt.want == 0) {
-			t.Errorf("%s: error is %v, refused is %v", tt.reasons, err, ok)
-		}
+		check.Equal(t, ok, tt.want == 0, "%s: error is %v, refused", tt.reasons, err)
 		if ok && (len(c.Reasons) != 2 || c.Reasons[0].Refused || !c.Reasons[1].Refused || c.Reasons[1].Old["n"] == nil) {
 			t.Errorf("%s: reasons are %+v", tt.reasons, c.Reasons)
 		}
@@ -218,9 +211,7 @@ func TestInvalidCallsAreNotSent(t *testing.T) {
 	s := serve(t, reply(200, "{}"))
 	db := openListing(s.URL)
 	_, err := db.Write(t.Context(), item.Check{Key: key, If: item.Exists("x")})
-	if store.KindOf(err) != store.Unavailable {
-		t.Errorf("check outside a transaction: error is %v", err)
-	}
+	check.Equal(t, store.KindOf(err), store.Unavailable, "check outside a transaction: error is %v", err)
 	for _, token := range []string{"", "0123456789012345678901234567890123456"} {
 		if err := db.Transact(t.Context(), token, []item.Write{update()}); store.KindOf(err) != store.Unavailable {
 			t.Errorf("token %q: error is %v", token, err)
@@ -232,9 +223,7 @@ func TestInvalidCallsAreNotSent(t *testing.T) {
 	if items, err := db.Read(t.Context(), false); items != nil || err != nil {
 		t.Errorf("no keys: %v, %v", items, err)
 	}
-	if n := s.requests.Load(); n != 0 {
-		t.Errorf("%d requests, want none", n)
-	}
+	check.Equal(t, s.requests.Load(), 0, "requests, want none")
 }
 
 // A connection that the server closed while it was idle is replaced without a

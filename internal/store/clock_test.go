@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // epoch is what the wall clock of a test shows at first.
@@ -26,9 +28,7 @@ func TestAnswerBoundsTheClock(t *testing.T) {
 		{"just ahead", 1001 * time.Millisecond, 1010 * time.Millisecond, -time.Millisecond},
 		{"just behind", -10 * time.Millisecond, -time.Millisecond, time.Millisecond},
 	} {
-		if got := offsets(epoch, at(c.sent), at(c.received)).nearest(0); got != c.want {
-			t.Errorf("%s: offset %v, want %v", c.name, got, c.want)
-		}
+		check.Equal(t, offsets(epoch, at(c.sent), at(c.received)).nearest(0), c.want, "%s: offset", c.name)
 	}
 }
 
@@ -137,9 +137,7 @@ func TestManyAnswersChangeIt(t *testing.T) {
 		t.Error("two answers have changed the correction")
 	}
 	m.calls(1, time.Second)
-	if m.Offset() != 0 {
-		t.Errorf("offset %v after three answers that say the clock is right", m.Offset())
-	}
+	check.Equal(t, m.Offset(), 0, "offset after three answers that say the clock is right")
 	last := m.changes[len(m.changes)-1]
 	if len(m.changes) != 2 || last.Before == 0 || last.After != 0 || last.Set {
 		t.Errorf("changes %v", m.changes)
@@ -156,9 +154,7 @@ func TestCorrectionIsDroppedWhenTheClockIsSet(t *testing.T) {
 		}
 		m.off = 0 // somebody has set the clock
 		m.mono += 10 * time.Millisecond
-		if m.Offset() != 0 {
-			t.Errorf("offset %v at a clock that is right", m.Offset())
-		}
+		check.Equal(t, m.Offset(), 0, "offset at a clock that is right")
 		last := m.changes[len(m.changes)-1]
 		if last.After != 0 || last.Before == 0 || !last.Set {
 			t.Errorf("the watcher was told %+v", last)
@@ -169,9 +165,7 @@ func TestCorrectionIsDroppedWhenTheClockIsSet(t *testing.T) {
 		m.off = 0
 		m.Offset()
 		m.heard(epoch.Add(m.mono).Truncate(time.Second), sent)
-		if m.Offset() != 0 {
-			t.Errorf("offset %v from a call during which the clock was set", m.Offset())
-		}
+		check.Equal(t, m.Offset(), 0, "offset from a call during which the clock was set")
 		m.off = time.Hour // the next answer after it is set counts at once
 		m.call(0)
 		if m.wrong().Abs() > time.Second+10*time.Millisecond {

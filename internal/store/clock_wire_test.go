@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -58,9 +59,7 @@ func TestDynamoDBGivesTheTime(t *testing.T) {
 		for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour} {
 			d := telling(t, ahead, tt.status, tt.body, signed(tt.body))
 			begin := time.Now()
-			if err := tt.call(t.Context(), d); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			check.Must(t, tt.call(t.Context(), d), name)
 			// The answer was made some time during the call, and names whole seconds.
 			leeway := time.Since(begin) + 2*time.Second
 			if got := d.Offset(); got < ahead-leeway || got > ahead+leeway {
@@ -95,8 +94,6 @@ func TestNobodyElseGivesTheTime(t *testing.T) {
 			_ = write(t.Context(), d)
 			_ = read(t.Context(), d)
 		}
-		if d.Offset() != 0 {
-			t.Errorf("%s: offset %v", name, d.Offset())
-		}
+		check.Equal(t, d.Offset(), 0, "%s: offset", name)
 	}
 }

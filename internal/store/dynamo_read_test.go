@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -35,9 +36,7 @@ func TestReadAsksAgainForTheRest(t *testing.T) {
 			t.Errorf("item %d is %v, want %v", i, items[i], want)
 		}
 	}
-	if s.requests.Load() != 2 {
-		t.Errorf("%d requests, want 2", s.requests.Load())
-	}
+	check.Equal(t, s.requests.Load(), 2, "requests")
 }
 
 // plain is a retryer of a client's own, as it was before there was a second kind, and limited is one
@@ -68,9 +67,7 @@ func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
 		use := func(o *dynamodb.Options) { o.Retryer = r }
 		before := failing.requests.Load()
 		open(failing.URL, use).Read(t.Context(), true, key)
-		if n := failing.requests.Load() - before; n != 3 {
-			t.Errorf("%s: %d requests, want 3", name, n)
-		}
+		check.Equal(t, failing.requests.Load()-before, 3, "%s: requests", name)
 		var dials atomic.Int64
 		nobody := func(o *dynamodb.Options) {
 			o.HTTPClient = &http.Client{Transport: &http.Transport{
@@ -81,13 +78,9 @@ func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
 			}}
 		}
 		open("http://db", use, nobody).Read(t.Context(), true, key)
-		if n := dials.Load(); n != 1 {
-			t.Errorf("%s: %d attempts where nobody listens, want 1", name, n)
-		}
+		check.Equal(t, dials.Load(), 1, "%s: attempts where nobody listens", name)
 	}
-	if asked != 3+1 {
-		t.Errorf("leave was asked for %d attempts, 4 were made", asked)
-	}
+	check.Equal(t, asked, 3+1, "leave was asked for attempts, 4 were made")
 }
 
 // A read that DynamoDB rejects is a matter of setup, as a write is: of no table and no
@@ -206,7 +199,5 @@ func TestJitterStaysInBounds(t *testing.T) {
 	if !seen[0] || !seen[1] || len(seen) != 2 {
 		t.Errorf("100 pauses of at most 1ns were %v", seen)
 	}
-	if d := store.Jitter(3, 0, time.Second); d != 0 {
-		t.Errorf("without a pause to double: %v", d)
-	}
+	check.Equal(t, store.Jitter(3, 0, time.Second), 0, "without a pause to double")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -19,16 +20,11 @@ func TestRemoveAsksAgainForTheRest(t *testing.T) {
 	s := serve(t, reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`),
 		reply(200, `{"UnprocessedItems":{}}`))
 	a, b := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}
-	if err := openListing(s.URL).Remove(t.Context(), a, b, a); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.asked) != 2 {
-		t.Fatalf("%d requests, want 2", len(s.asked))
-	}
+	check.Must(t, openListing(s.URL).Remove(t.Context(), a, b, a))
+	check.MustEqual(t, len(s.asked), 2, "requests")
 	for i, want := range []int{2, 1} {
-		if n := strings.Count(s.asked[i], "DeleteRequest"); n != want {
-			t.Errorf("request %d removes %d items, want %d: %s", i, n, want, s.asked[i])
-		}
+		check.Equal(t, strings.Count(s.asked[i], "DeleteRequest"), want,
+			"request %d removes items: %s", i, s.asked[i])
 	}
 	if strings.Contains(s.asked[1], `"a"`) {
 		t.Errorf("what was removed is removed again: %s", s.asked[1])

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -22,13 +23,9 @@ func TestWhatReachesTheClient(t *testing.T) {
 			content = strings.NewReader(body)
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		_, err = store.Whole{Client: client(func(got *http.Request) (*http.Response, error) {
-			if (got.Body != nil) != (body != "") {
-				t.Fatalf("%q: the body is %v", body, got.Body)
-			}
+			check.MustEqual(t, got.Body != nil, body != "", "%q: the body is %v", body, got.Body)
 			if got.Body == nil {
 				return nil, nil
 			}
@@ -40,8 +37,6 @@ func TestWhatReachesTheClient(t *testing.T) {
 			}
 			return nil, nil
 		})}.Do(r)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 	}
 }

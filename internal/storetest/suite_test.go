@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -283,9 +284,7 @@ func play(g group, l *liar) bool {
 func quietly(t *testing.T) {
 	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	stdout := os.Stdout
 	os.Stdout = null
 	t.Cleanup(func() {
@@ -293,9 +292,7 @@ func quietly(t *testing.T) {
 		null.Close()
 	})
 	// A failure within counts as one of this program: no later test would run.
-	if err := flag.Set("test.failfast", "false"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, flag.Set("test.failfast", "false"))
 }
 
 // needless tells of a lie that nobody need notice: what there was before a write that does not depend
@@ -342,12 +339,9 @@ func TestDeviations(t *testing.T) {
 		{"known", &store.Failure{Kind: store.Unavailable}, false}, {"known", &store.Failure{Kind: store.Unknown}, true},
 	} {
 		told := false
-		if got := passes(func(t *testing.T) { told = known.wantInvalid(t, c.name, c.err) }); got != c.passes {
-			t.Errorf("%s that ends with %v: it passes is %v", c.name, c.err, got)
-		}
-		if told != (c.name == "known") {
-			t.Errorf("%s is known: %v", c.name, told)
-		}
+		check.Equal(t, passes(func(t *testing.T) { told = known.wantInvalid(t, c.name, c.err) }), c.passes,
+			"%s that ends with %v: it passes", c.name, c.err)
+		check.Equal(t, told, c.name == "known", "%s is known", c.name)
 	}
 }
 
@@ -366,7 +360,5 @@ func TestRunPlaysEveryGroup(t *testing.T) {
 	}
 	want := []string{"Conditions", "Contexts", "Invalid", "InvalidTransactions", "Life", "Queries", "Reads",
 		"Transactions", "Writes"}
-	if got := slices.Sorted(maps.Keys(opened)); !slices.Equal(got, want) {
-		t.Errorf("groups %v, want %v", got, want)
-	}
+	check.Slices(t, slices.Sorted(maps.Keys(opened)), want, "groups")
 }

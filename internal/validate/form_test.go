@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Each kind of limit is stored in millitokens and milliseconds, and comes back as it was.
@@ -29,12 +30,8 @@ func TestLimitsComeBackAsTheyWereStored(t *testing.T) {
 			bucket.Limit{Name: "jobs", Capacity: 3000, Period: 30_000, InFlight: true},
 		},
 	} {
-		if got := c.limit.Stored(); got != c.stored {
-			t.Errorf("%s is stored as %+v, want %+v", c.limit.Name, got, c.stored)
-		}
-		if got := LimitOf[string](c.stored); got != c.limit {
-			t.Errorf("%s is read as %+v, want %+v", c.limit.Name, got, c.limit)
-		}
+		check.Equal(t, c.limit.Stored(), c.stored, "%s is stored as", c.limit.Name)
+		check.Equal(t, LimitOf[string](c.stored), c.limit, "%s is read as", c.limit.Name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
@@ -39,9 +40,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Resource("resource", "gpt-4"), ""},
 		{Resource("resource", "_default_"), `limiter: invalid: resource is "_default_", want ` + layout.ResourceNames},
 	} {
-		if said(c.err) != c.want {
-			t.Errorf("got  %v\nwant %s", c.err, c.want)
-		}
+		check.Equal(t, said(c.err), c.want, "got %v", c.err)
 		if c.err != nil && !errors.Is(c.err, ErrInvalid) {
 			t.Errorf("%v is no ErrInvalid", c.err)
 		}
@@ -83,9 +82,7 @@ func TestListsOfLimits(t *testing.T) {
 		{"a bad one", []string{"b", "bad"}, "number 1 is bad"},
 	} {
 		got, err := Limits("limits", c.limits, stored)
-		if said(err) != c.want {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
+		check.Equal(t, said(err), c.want, "%s: %v", c.name, err)
 		sorted := slices.IsSortedFunc(got, func(a, b bucket.Limit) int { return strings.Compare(a.Name, b.Name) })
 		if err == nil && (len(got) != len(c.limits) || !sorted) {
 			t.Errorf("%s: %v", c.name, got)

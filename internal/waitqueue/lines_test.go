@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
@@ -33,21 +34,13 @@ func TestTurnsInALine(t *testing.T) {
 	all := rooms{}
 	ls := Queue{Rooms: all}
 	a, b, c, d := ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, "")
-	if got := called(a, b, c, d); got != "x..." {
-		t.Errorf("at first %s have their turn", got)
-	}
+	check.Equal(t, called(a, b, c, d), "x...", "at first have their turn")
 	b.Leave(0) // from the middle: the first may ask again
-	if got := called(a, c, d); got != "x.." {
-		t.Errorf("after the second has left %s have their turn", got)
-	}
+	check.Equal(t, called(a, c, d), "x..", "after the second has left have their turn")
 	a.Leave(2)
-	if got := called(c, d); got != "xx" {
-		t.Errorf("with room for two %s have their turn", got)
-	}
+	check.Equal(t, called(c, d), "xx", "with room for two have their turn")
 	c.Leave(9)
-	if got := called(d); got != "x" {
-		t.Error("the last one has no turn")
-	}
+	check.Equal(t, called(d), "x", "the last one has no turn")
 	if d.Leave(1); len(all) != 0 || ls.InLine(acme, "") {
 		t.Error("somebody is left in line")
 	}
@@ -67,22 +60,17 @@ func TestLinesOfABucket(t *testing.T) {
 	if got := called(all...); got != "x.xx" || len(rooms) != 2 {
 		t.Errorf("at first %s have their turn, of %d buckets", got, len(rooms))
 	}
-	if ls.Wake(acme); called(all...) != "x.x." {
-		t.Error("not the first of each line of the bucket is woken")
-	}
+	ls.Wake(acme)
+	check.Equal(t, called(all...), "x.x.", "not the first of each line of the bucket is woken")
 	all[0].turn.ring()
 	all[0].turn.ring() // it has the turn already
-	if got := called(all[0], all[0]); got != "x." {
-		t.Errorf("called twice, it has its turn %s", got)
-	}
+	check.Equal(t, called(all[0], all[0]), "x.", "called twice, it has its turn")
 	all[2].Leave(1)
 	for _, c := range []struct {
 		class string
 		want  bool
 	}{{"", true}, {"batch", false}, {"free", false}} {
-		if got := ls.InLine(acme, c.class); got != c.want {
-			t.Errorf("somebody of class %q stands in line: %t", c.class, got)
-		}
+		check.Equal(t, ls.InLine(acme, c.class), c.want, "somebody of class %q stands in line", c.class)
 	}
 }
 
@@ -101,9 +89,7 @@ func TestMissedRoom(t *testing.T) {
 			t.Error("it is the first")
 		}
 	}
-	if got != "01222100" {
-		t.Errorf("missed %s", got)
-	}
+	check.Equal(t, got, "01222100", "missed")
 	if _, isFirst := second.Asked(true, true, acme); isFirst {
 		t.Error("it is the second")
 	}
@@ -124,9 +110,7 @@ func TestLinesBehindAParent(t *testing.T) {
 	called(a, b, c, after)
 	wants := func(when, want string) {
 		t.Helper()
-		if got := called(a, b, c, after); got != want {
-			t.Errorf("%s: %s have their turn, want %s", when, got, want)
-		}
+		check.Equal(t, called(a, b, c, after), want, "%s: have their turn", when)
 	}
 	ls.Wake(org)
 	wants("nobody was denied by the parent", "....")
@@ -149,7 +133,6 @@ func TestLinesBehindAParent(t *testing.T) {
 	c.Leave(1)
 	wants("it has left", "...x")
 	after.Leave(1)
-	if a.Leave(1); len(all) != 0 {
-		t.Errorf("left in line: %v", all)
-	}
+	a.Leave(1)
+	check.Equal(t, len(all), 0, "left in line: %v", all)
 }

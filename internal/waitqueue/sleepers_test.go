@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -105,9 +106,8 @@ func TestGiveBacksThatWakeASleeper(t *testing.T) {
 			if got := all.Until(s) - begun; got != c.until || s.told() != c.told {
 				t.Errorf("%s: goes on after %d ms, want %d, told: %t", c.name, got, c.until, c.told)
 			}
-			if got := mine.State.Slots[mine.State.Index("rps")].Tokens; got != -50*bucket.Milli {
-				t.Errorf("%s: the caller's image has changed to %d", c.name, got)
-			}
+			check.Equal(t, mine.State.Slots[mine.State.Index("rps")].Tokens, -50*bucket.Milli,
+				"%s: the caller's image has changed to", c.name)
 		}
 	}
 }
@@ -161,9 +161,8 @@ func TestASleeperOfTwoShards(t *testing.T) {
 	if all.Wake(acme, giveBack(0, 0, 12)); s.told() || !beside.told() {
 		t.Error("who has left is told, or who still sleeps is not")
 	}
-	if all.Remove(beside); len(rooms) != 0 {
-		t.Errorf("somebody sleeps still for %d buckets", len(rooms))
-	}
+	all.Remove(beside)
+	check.Equal(t, len(rooms), 0, "somebody sleeps still for buckets")
 }
 
 // Only the last 64 returns are heard by those who come to sleep after them.
@@ -174,9 +173,8 @@ func TestReturnsBeforeTheSleep(t *testing.T) {
 		for range c.after {
 			all.Wake(acme, giveBack(1, 3, 7))
 		}
-		if got := all.Until(all.Add(owes(image(0, -50, 5)))) - begun; got != c.until {
-			t.Errorf("%d returns later: goes on after %d ms, want %d", c.after, got, c.until)
-		}
+		check.Equal(t, all.Until(all.Add(owes(image(0, -50, 5))))-begun, c.until,
+			"%d returns later: goes on after ms", c.after)
 	}
 }
 
@@ -214,9 +212,7 @@ func TestALookServesSleepersChargedBefore(t *testing.T) {
 		if got := all.Until(early); got != 0 || !early.told() {
 			t.Errorf("goes on at %d, want at once: nothing is owed", got)
 		}
-		if got := all.Until(beside) - begun; got != 90_000 {
-			t.Errorf("the other goes on after %d ms, want the 90 s of shard 1", got)
-		}
+		check.Equal(t, all.Until(beside)-begun, 90_000, "the other goes on after ms, want the 90 s of shard 1")
 		if got := all.Until(late) - begun; got != 70_000 || late.told() {
 			t.Errorf("who came later goes on after %d ms, want 70 s", got)
 		}

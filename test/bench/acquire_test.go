@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -72,9 +72,7 @@ func (t bare) open(b testing.TB, now func() time.Time) (*limiter.Limiter, *wire)
 	w := &wire{DynamoDB: t.db}
 	l, err := limiter.Open(b.Context(), w, t.table,
 		&limiter.Options{Register: true, Now: now, MaxShards: 1, ConfigTTL: time.Hour})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return l, w
 }
 
@@ -102,9 +100,7 @@ func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[stri
 	}
 	k[item.AttrPK] = item.S("ns/BUCKET#" + name + "#" + resource + "#0")
 	maps.Copy(out.Item, k)
-	if _, err := t.db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &t.table, Item: out.Item}); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, check.Err(t.db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &t.table, Item: out.Item})))
 	return k
 }
 
@@ -117,16 +113,10 @@ func BenchmarkWarmAcquire(b *testing.B) {
 	l, w := t.open(b, nil)
 	ctx := b.Context()
 	req, half := large("acme")
-	if _, err := l.Acquire(ctx, half); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := l.Acquire(ctx, req); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, check.Err(l.Acquire(ctx, half)))
+	check.Must(b, check.Err(l.Acquire(ctx, req)))
 	twinKey := t.twin(b, w.last.Key[item.AttrPK], "twin")
-	if _, err := l.Acquire(ctx, req); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, check.Err(l.Acquire(ctx, req)))
 	pending := w.last
 	acquire := func() error { _, err := l.Acquire(ctx, req); return err }
 	replay := func() error {
@@ -137,9 +127,7 @@ func BenchmarkWarmAcquire(b *testing.B) {
 	}
 	timed := func(f func() error) time.Duration {
 		begin := time.Now()
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, f())
 		return time.Since(begin)
 	}
 	var own, plain, added []time.Duration // limiter, bare call, and both paired
@@ -159,9 +147,7 @@ func BenchmarkWarmAcquire(b *testing.B) {
 		own, plain, added = append(own, mine), append(plain, raw), append(added, mine-raw)
 	}
 	compare(b, own, plain, added)
-	if calls := w.calls.Load(); calls != int64(len(own)) {
-		b.Errorf("%d acquires took %d calls", len(own), calls)
-	}
+	check.Equal(b, w.calls.Load(), int64(len(own)), "%d acquires took calls", len(own))
 }
 
 // compare reports what turns have shown.
@@ -185,19 +171,13 @@ func BenchmarkRepeatedDenial(b *testing.B) {
 	l, w := newBare(b).open(b, func() time.Time { return now })
 	req := limiter.Request{Entity: "acme", Resource: resource, Costs: limiter.Costs{"rpm": 10},
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 10)}}
-	if _, err := l.Acquire(b.Context(), req); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, check.Err(l.Acquire(b.Context(), req)))
 	w.calls.Store(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.Acquire(b.Context(), req); !errors.Is(err, limiter.ErrLimited) {
-			b.Fatal(err)
-		}
+		check.MustBe(b, check.Err(l.Acquire(b.Context(), req)), limiter.ErrLimited)
 	}
-	if calls := w.calls.Load(); calls != 0 {
-		b.Fatalf("%d denials took %d calls, want none", b.N, calls)
-	}
+	check.MustEqual(b, w.calls.Load(), 0, "%d denials took calls, want none", b.N)
 	b.ReportMetric(0, "calls/op")
 	say(b, "repeated denial  %v each  calls %d in %d denials", perOp(b), w.calls.Load(), b.N)
 }
@@ -212,16 +192,12 @@ func answered(b testing.TB) (*limiter.Limiter, limiter.Request) {
 	l, w := t.open(b, func() time.Time { return now })
 	req, half := large("acme")
 	for _, r := range []limiter.Request{half, req} {
-		if _, err := l.Acquire(b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, check.Err(l.Acquire(b.Context(), r)))
 	}
 	key := map[string]types.AttributeValue{item.AttrPK: w.last.Key[item.AttrPK],
 		item.AttrSK: item.S(layout.SKBucketState)}
 	out, err := t.db.GetItem(b.Context(), &dynamodb.GetItemInput{TableName: &t.table, Key: key})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	w.answer = &dynamodb.UpdateItemOutput{Attributes: out.Item}
 	return l, req
 }
@@ -230,9 +206,7 @@ func BenchmarkAcquireCompute(b *testing.B) {
 	l, req := answered(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.Acquire(b.Context(), req); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, check.Err(l.Acquire(b.Context(), req)))
 	}
 	say(b, "client compute  %v per warm acquire of two limits, without the SDK", perOp(b))
 }
@@ -245,9 +219,7 @@ func TestAllocationsOfAnAcquire(t *testing.T) {
 	held := limiter.Request{Entity: "acme", Resource: resource, Costs: limiter.Costs{"rps": 1},
 		Limits: []limiter.Limit{limiter.PerSecond("rps", 1_000_000_000)}}
 	for range 1000 { // until it takes ahead
-		if _, err := ahead.Acquire(t.Context(), held); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(ahead.Acquire(t.Context(), held)))
 	}
 	for _, c := range []struct {
 		name string
@@ -256,9 +228,7 @@ func TestAllocationsOfAnAcquire(t *testing.T) {
 		most float64
 	}{{"warm", warm, two, 28}, {"ahead", ahead, held, 1.5}} {
 		if n := testing.AllocsPerRun(1000, func() {
-			if _, err := c.lim.Acquire(t.Context(), c.req); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(c.lim.Acquire(t.Context(), c.req)))
 		}); n > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -13,9 +14,7 @@ func TestCostsAreAsBudgeted(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
 		t.Run(string(kind), func(t *testing.T) {
 			table, err := Measure(t.Context(), engine.ForTest(t, kind))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var out strings.Builder
 			table.Print(&out)
 			t.Logf("\n%s", out.String())
@@ -46,8 +45,6 @@ func TestADifferenceShows(t *testing.T) {
 		{"reads, no bound", Row{Budget: Bill{Read: 2.5}, Measured: Bill{Read: 0.5}}, false},
 	}
 	for _, tt := range tests {
-		if got := tt.row.OK(); got != tt.want {
-			t.Errorf("%s: OK is %v, want %v", tt.name, got, tt.want)
-		}
+		check.Equal(t, tt.row.OK(), tt.want, "%s: OK", tt.name)
 	}
 }

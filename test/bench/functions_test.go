@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -56,15 +57,11 @@ func BenchmarkStart(b *testing.B) {
 			for b.Loop() {
 				h, err := runtimeapi.Start(runtimeapi.Config{Binary: runtimeapi.Built(name), Name: name,
 					Env: append(e.Env(), function.EnvTableName+"=bench", function.EnvArchiveBucketName+"=bench")})
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, err)
 				err = h.Warm(b.Context())
 				times = append(times, h.Stats().Init...)
 				h.Close()
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, err)
 			}
 			p50, p95 := median(times), quantile(times, 0.95)
 			b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
@@ -85,16 +82,12 @@ func TestWritesPerBatch(t *testing.T) {
 	w, f := newFeed(t)
 	ctx := t.Context()
 	fl, err := newFleet(ctx, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var batch []streamtest.Record
 	for range perBucket {
 		for i := range buckets {
 			r, err := f.acquire(ctx, fl, fmt.Sprintf("batch-%d", i), 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			batch = append(batch, r)
 		}
 	}
@@ -106,9 +99,7 @@ func TestWritesPerBatch(t *testing.T) {
 		{"again", map[string]float64{"UpdateItem": buckets, "BatchGetItem": 2 * buckets, "Query": 2 * buckets}},
 	} {
 		bill, err := f.deliver(ctx, batch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		say(t, "functions  aggregator: batch of %d records over %d buckets, 2 limits, %d windows, delivered %s: %s, %g "+
 			"write units (floor %d, one write per record, limit and window %d)",
 			len(batch), buckets, windows, d.name, bill, bill.Write, buckets*windows, len(batch)*2*windows)
@@ -122,14 +113,10 @@ func TestWritesPerBatch(t *testing.T) {
 func newFeed(t testing.TB) (*world, *feed) {
 	t.Helper()
 	w, err := newWorld(t.Context(), engine.ForTest(t, engine.Dynoxide))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(w.close)
 	h, err := w.aggregator(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(h.Close)
 	return w, &feed{w: w, host: h}
 }
@@ -150,9 +137,7 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 	}))
 	defer db.Close()
 	ran, err := runOnce(t, payload, "AWS_ENDPOINT_URL_DYNAMODB="+db.URL, function.EnvTableName+"=bench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	say(t, "functions  aggregator: batch of 10000 records, %.1f MB payload: peak resident memory %.1f MB, target under "+
 		"%d MB; %d writes, %v; %.3f s of CPU per 1,000 records",
 		float64(len(payload))/1e6, float64(ran.peak)/1024, maxMemory>>10, writes.Load(), ran.took.Round(time.Millisecond),

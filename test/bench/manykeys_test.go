@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -29,21 +30,13 @@ func BenchmarkManyKeys(b *testing.B) {
 			clock := func() time.Time { return now }
 			db := memdynamo.New(func() int64 { return now.UnixMilli() })
 			t, err := admin.Open(b.Context(), db.Client(), "table", &admin.Options{Now: clock})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			ns, err := t.Register(b.Context(), "default")
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := ns.SetLimits(b.Context(), admin.Scope{}, limiter.PerSecond("rps", 1000)); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
+			check.Must(b, ns.SetLimits(b.Context(), admin.Scope{}, limiter.PerSecond("rps", 1000)))
 			l, err := limiter.Open(b.Context(), db.Client(), "table",
 				&limiter.Options{MaxBuckets: room, Now: clock, Timeout: time.Hour})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, err)
 			// Which of the keys a request is for: the first is asked most.
 			zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
 			seen, known := map[uint64]bool{}, 0
@@ -57,9 +50,7 @@ func BenchmarkManyKeys(b *testing.B) {
 				request := limiter.Request{
 					Entity: "tenant-" + strconv.FormatUint(k, 10), Resource: "api", Costs: limiter.Costs{"rps": 1},
 				}
-				if _, err := l.Acquire(context.Background(), request); err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, check.Err(l.Acquire(context.Background(), request)))
 				now = now.Add(time.Millisecond)
 				db.Drain() // nobody reads the stream
 			}

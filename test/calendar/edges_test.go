@@ -13,6 +13,7 @@ import (
 	"github.com/teambition/rrule-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -36,9 +37,7 @@ func all() bool { return os.Getenv("EDGES") == "all" }
 func zone(t *testing.T, name string) *time.Location {
 	t.Helper()
 	z, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return z
 }
 
@@ -86,9 +85,7 @@ func changes(z *time.Location) (out [][2]time.Time) {
 func same(t *testing.T, c limiter.Calendar, span [2]time.Time, want []int64) bool {
 	t.Helper()
 	one, err := calendar.Parse(string(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	at, to, i := span[0].UnixMilli(), span[1].UnixMilli(), 0
 	for at = one.Next(at); at < to; at = one.Next(at) {
 		if i >= len(want) || at != want[i] {
@@ -112,9 +109,7 @@ func dates(t *testing.T, option rrule.ROption) []time.Time {
 	t.Helper()
 	option.Dtstart, option.Until = first.AddDate(0, 0, -2), end.AddDate(0, 0, 1)
 	rule, err := rrule.NewRRule(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return rule.All()
 }
 
@@ -222,9 +217,7 @@ func TestEdgesEqualRobfigCron(t *testing.T) {
 			z := zone(t, in)
 			walks++
 			schedule, err := cron.ParseStandard("CRON_TZ=" + in + " " + expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for _, span := range quiet(z) {
 				var want []int64
 				last := span[0].Add(-time.Minute)

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -95,18 +96,14 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 	w.sweeper = ttl.New(w.db, table)
 	for _, name := range []string{"aggregator", "archiver"} {
 		function, err := tablespec.Deployed(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		settings := function.Settings
 		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
 		w.mappings[name], err = eventsource.Start(eventsource.Config{
 			StreamARN: table.StreamARN, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted,
 			Invoker: w.list(name),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Cleanup(w.mappings[name].Stop)
 	}
 	return w
@@ -131,9 +128,7 @@ func (w *world) list(name string) eventsource.Invoker {
 func (w *world) drain() {
 	w.t.Helper()
 	for name, m := range w.mappings {
-		if err := m.Drain(w.t.Context()); err != nil {
-			w.t.Fatalf("%s: %v", name, err)
-		}
+		check.Must(w.t, m.Drain(w.t.Context()), name)
 	}
 }
 
@@ -149,9 +144,7 @@ func (w *world) put(pk, sk string, expires int64) {
 	if expires != 0 {
 		it[layout.AttrTTL] = number(expires)
 	}
-	if _, err := w.db.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: it}); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, check.Err(w.db.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: it})))
 }
 
 func (w *world) update(pk, sk string) {
@@ -160,17 +153,13 @@ func (w *world) update(pk, sk string) {
 		TableName: &w.table, Key: itemKey(pk, sk), UpdateExpression: aws.String("ADD b_rpm_tc :n"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":n": number(1000)},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 }
 
 func (w *world) remove(pk, sk string) {
 	w.t.Helper()
 	in := &dynamodb.DeleteItemInput{TableName: &w.table, Key: itemKey(pk, sk)}
-	if _, err := w.db.DeleteItem(w.t.Context(), in); err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, check.Err(w.db.DeleteItem(w.t.Context(), in)))
 }
 
 func number(n int64) types.AttributeValue {

@@ -9,6 +9,8 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 const decided = `
@@ -78,9 +80,7 @@ func (d decision) String() string {
 
 func TestDecide(t *testing.T) {
 	c, err := parse(file{"shop.yaml", []byte(decided)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for text, want := range map[string]string{
 		"tier=gold":                                "nothing", // a value goes before its key alone, also without a limit
 		"tier=silver":                              `1 from "silver" of "shop|tier", 9/1s`,
@@ -130,9 +130,7 @@ func TestDecide(t *testing.T) {
 // A descriptor without entries has no bucket, also if it brings a limit.
 func TestOverrideWithoutEntries(t *testing.T) {
 	c, err := parse(file{"shop.yaml", []byte(decided)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, err := c.decide(&ratelimit.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{
 		{Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: 1}}}})
 	if err != nil || out[0].String() != "nothing" {
@@ -146,9 +144,7 @@ func TestPeriods(t *testing.T) {
 		ratelimit.RateLimitResponse_RateLimit_DAY: 1, ratelimit.RateLimitResponse_RateLimit_WEEK: 7,
 		ratelimit.RateLimitResponse_RateLimit_MONTH: 30, ratelimit.RateLimitResponse_RateLimit_YEAR: 365,
 	} {
-		if got := periods[unit]; got != days*24*time.Hour {
-			t.Errorf("%v has %v, want %d days", unit, got, days)
-		}
+		check.Equal(t, periods[unit], days*24*time.Hour, "%v has, want %d days", unit, days)
 	}
 }
 
@@ -159,9 +155,7 @@ func TestEveryRuleIsALimit(t *testing.T) {
 			for _, multiplier := range []uint32{1, uint32(longest / period)} {
 				var r rule
 				r.set(requests, unit, multiplier)
-				if err := r.limit.Validate(); err != nil {
-					t.Errorf("%d per %d %v: %v", requests, multiplier, unit, err)
-				}
+				check.NoError(t, r.limit.Validate(), "%d per %d %v", requests, multiplier, unit)
 				if requests > 0 && r.limit.IsBlocked() || requests == 0 && !r.limit.IsBlocked() {
 					t.Errorf("%d per %d %v: %v", requests, multiplier, unit, r.limit)
 				}

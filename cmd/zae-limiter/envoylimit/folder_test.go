@@ -2,7 +2,6 @@ package envoylimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,13 +11,12 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func write(t *testing.T, folder, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 }
 
 func TestReadFolder(t *testing.T) {
@@ -26,24 +24,16 @@ func TestReadFolder(t *testing.T) {
 	if _, err := envoylimit.ReadFolder(folder); err == nil || !strings.Contains(err.Error(), "has no files") {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if _, err := envoylimit.ReadFolder(filepath.Join(folder, "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no folder: %v", err)
-	}
+	check.Is(t, check.Err(envoylimit.ReadFolder(filepath.Join(folder, "none"))), os.ErrNotExist, "no folder")
 	write(t, folder, "a.yaml", "domain: a\n")
 	write(t, folder, "b.yml", "domain: b\n")
 	write(t, folder, ".hidden.yaml", "[")
 	write(t, folder, "README.md", "[")
-	if err := os.Mkdir(filepath.Join(folder, "below.yaml"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := envoylimit.ReadFolder(folder); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(folder, "below.yaml"), 0o755))
+	check.NoError(t, check.Err(envoylimit.ReadFolder(folder)))
 	yml := t.TempDir()
 	write(t, yml, "b.yml", "domain: b\n")
-	if _, err := envoylimit.ReadFolder(yml); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, check.Err(envoylimit.ReadFolder(yml)))
 	write(t, folder, "c.yaml", "\ndomain: a\n")
 	want := fmt.Sprintf("%s/c.yaml:2: domain \"a\" is in %s/a.yaml:1 already", folder, folder)
 	if _, err := envoylimit.ReadFolder(folder); err == nil || err.Error() != want {
@@ -57,17 +47,13 @@ func TestWatch(t *testing.T) {
 	const limit = "domain: a\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: %s}}]\n"
 	write(t, folder, "a.yaml", fmt.Sprintf(limit, "1"))
 	current, err := envoylimit.ReadFolder(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		reports := make(chan string, 10)
 		go envoylimit.Watch(ctx, folder, current, time.Second, func(c *envoylimit.Config, err error) {
-			if (c == nil) != (err != nil) {
-				t.Errorf("configuration %v, error %v", c, err)
-			}
+			check.Equal(t, c == nil, err != nil, "configuration %v, error %v", c, err)
 			reports <- fmt.Sprint(err)
 		})
 		look := func(want ...string) {
@@ -102,19 +88,13 @@ func TestWatch(t *testing.T) {
 		write(t, folder, "a.yaml", fmt.Sprintf(limit, "2"))
 		time.Sleep(5 * time.Second)
 		look("<nil>")
-		if err := os.Rename(filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Rename(filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml")))
 		time.Sleep(5 * time.Second)
 		look("<nil>") // messages name files
-		if err := os.Remove(filepath.Join(folder, "b.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Remove(filepath.Join(folder, "b.yaml")))
 		time.Sleep(5 * time.Second)
 		look("has no files")
-		if err := os.Remove(folder); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.Remove(folder))
 		time.Sleep(5 * time.Second)
 		look("no such file or directory")
 	})

@@ -25,6 +25,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
@@ -68,9 +69,7 @@ func parse(t *testing.T, text string) *envoylimit.Config {
 	folder := t.TempDir()
 	write(t, folder, "edge.yaml", text)
 	c, err := envoylimit.ReadFolder(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return c
 }
 
@@ -100,9 +99,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(srv.Stop)
 	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	r.client = ratelimit.NewRateLimitServiceClient(conn)
 	return r
@@ -131,9 +128,7 @@ func (r *rig) ask(t *testing.T, hits uint32, ds ...*common.RateLimitDescriptor) 
 	t.Helper()
 	out, err := r.client.ShouldRateLimit(t.Context(),
 		&ratelimit.RateLimitRequest{Domain: "edge", Descriptors: ds, HitsAddend: hits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return out
 }
 
@@ -248,9 +243,7 @@ func TestAnswers(t *testing.T) {
 			for i, s := range steps {
 				if d, ok := strings.CutPrefix(s.want, "advance "); ok {
 					after, err := time.ParseDuration(d)
-					if err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, err)
 					r.table.Advance(after)
 				} else if got := inOneLine(r.ask(t, s.hits, s.descriptors...)); got != s.want {
 					t.Errorf("step %d:\n%s, want\n%s", i, got, s.want)
@@ -279,9 +272,7 @@ func TestStoredLimitsWin(t *testing.T) {
 		{limiter.Blocked(envoylimit.LimitName), "0/316223999*SECOND"},
 	} {
 		for _, address := range []string{fmt.Sprint("x", i), fmt.Sprint("y", i)} {
-			if err := ns.SetLimits(t.Context(), scope(address), c.stored); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, ns.SetLimits(t.Context(), scope(address), c.stored))
 		}
 		if got := inOneLine(r.ask(t, 0, from(fmt.Sprint("x", i)))); !strings.Contains(got, " "+c.want) {
 			t.Errorf("%v: %s, want %s", c.stored, got, c.want)
@@ -294,12 +285,8 @@ func TestStoredLimitsWin(t *testing.T) {
 	if got := inOneLine(r.ask(t, 0, from("b"))); !strings.Contains(got, " 3/MINUTE") {
 		t.Errorf("another address: %s", got)
 	}
-	if _, err := ns.SetAccess(t.Context(), scope("x0"), admin.AccessDisabled); err != nil {
-		t.Fatal(err)
-	}
-	if got := inOneLine(r.ask(t, 0, from("x0"))); got != "OVER_LIMIT | OVER_LIMIT" {
-		t.Errorf("disabled: %s", got)
-	}
+	check.Must(t, check.Err(ns.SetAccess(t.Context(), scope("x0"), admin.AccessDisabled)))
+	check.Equal(t, inOneLine(r.ask(t, 0, from("x0"))), "OVER_LIMIT | OVER_LIMIT", "disabled")
 }
 
 // A descriptor with a class leaves the floor that the stored limit has for it: of 10, 4 can be had.
@@ -308,9 +295,7 @@ func TestClassesLeaveFloors(t *testing.T) {
 	entity, resource := envoylimit.BucketOf("edge", "nightly", "x")
 	err := r.table.Admin("").SetLimits(t.Context(), admin.Scope{Entity: entity, Resource: resource},
 		limiter.PerHour(envoylimit.LimitName, 10).WithFloor("batch", 60))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := range 6 {
 		got := r.ask(t, 0, descriptor("nightly", "x"))
 		want := ratelimit.RateLimitResponse_OK
@@ -341,23 +326,17 @@ func TestStoredLimitsAreAskedForSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := limitertest.NewLive(t)
 		stored := admin.Scope{Entity: "stored", Resource: "edge|remote_address"}
-		if err := table.Admin("").SetLimits(t.Context(), stored, limiter.PerSecond(envoylimit.LimitName, 9)); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, table.Admin("").SetLimits(t.Context(), stored, limiter.PerSecond(envoylimit.LimitName, 9)))
 		for address, want := range map[string]int{"a": 3, "stored": 30} {
 			a := &asking{Acquirer: table.Limiter(nil)}
 			s := envoylimit.New(a, parse(t, rules), envoylimit.Options{})
 			for range 30 {
 				_, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
 					Descriptors: []*common.RateLimitDescriptor{from(address)}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				time.Sleep(time.Second)
 			}
-			if a.stored != want {
-				t.Errorf("%s: asked %d times, want %d", address, a.stored, want)
-			}
+			check.Equal(t, a.stored, want, "%s: asked times", address)
 		}
 	})
 }
@@ -367,9 +346,7 @@ func TestLookAtASoftLimit(t *testing.T) {
 	r := newRig(t)
 	scope := admin.Scope{Entity: "a", Resource: "edge|remote_address"}
 	soft := limiter.PerHour(envoylimit.LimitName, 2).AsSoft()
-	if err := r.table.Admin("").SetLimits(t.Context(), scope, soft); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.table.Admin("").SetLimits(t.Context(), scope, soft))
 	for range 4 {
 		if got := inOneLine(r.ask(t, 0, from("a"))); !strings.HasPrefix(got, "OK") {
 			t.Error(got)
@@ -399,9 +376,7 @@ func TestNoDecision(t *testing.T) {
 	}
 	r.table.Fail(nil)
 	ns := r.table.Admin("")
-	if err := ns.SetLimits(t.Context(), admin.Scope{Entity: "c"}, limiter.PerMinute("rpm", 3)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, ns.SetLimits(t.Context(), admin.Scope{Entity: "c"}, limiter.PerMinute("rpm", 3)))
 	if out, err := ask(from("c")); status.Code(err) != codes.Internal {
 		t.Errorf("stored limits of another name: %v, %v", out, err)
 	}
@@ -413,9 +388,7 @@ func TestNoDecision(t *testing.T) {
 	leave()
 	out, err := r.service.ShouldRateLimit(gone, &ratelimit.RateLimitRequest{Domain: "edge",
 		Descriptors: []*common.RateLimitDescriptor{from("d")}})
-	if status.Code(err) != codes.Canceled {
-		t.Errorf("the client has gone: %v, %v", out, err)
-	}
+	check.Equal(t, status.Code(err), codes.Canceled, "the client has gone: %v, %v", out, err)
 }
 
 // A lost answer may have taken the hits, and is no decision either.
@@ -424,9 +397,7 @@ func TestLostAnswer(t *testing.T) {
 	r.table.Fail(limiter.ErrUnknown)
 	out, err := r.client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
 		Descriptors: []*common.RateLimitDescriptor{from("a")}})
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("%v, %v", out, err)
-	}
+	check.Equal(t, status.Code(err), codes.Unavailable, "%v, %v", out, err)
 }
 
 func TestRequestsThatAreNotAcceptable(t *testing.T) {
@@ -493,9 +464,7 @@ func TestManyDescriptors(t *testing.T) {
 		}
 	}
 	out := r.ask(t, 1, slices.Repeat([]*common.RateLimitDescriptor{from("a")}, n)...)
-	if h := out.GetResponseHeadersToAdd()[0].GetValue(); h != `3, 3;w=60;name="per address"` {
-		t.Errorf("the limit, once: %.100s", h)
-	}
+	check.Equal(t, out.GetResponseHeadersToAdd()[0].GetValue(), `3, 3;w=60;name="per address"`, "the limit, once")
 	codes := map[ratelimit.RateLimitResponse_Code]int{}
 	for _, s := range out.GetStatuses() {
 		codes[s.GetCode()]++

@@ -3,11 +3,11 @@ package start
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
@@ -16,9 +16,7 @@ import (
 func passes(t *testing.T, set string, line []byte) bool {
 	t.Helper()
 	var is struct{ Level, Timestamp string }
-	if err := json.Unmarshal(line, &is); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(line, &is))
 	ranks := map[string]int{"TRACE": 1, "DEBUG": 2, "INFO": 3, "WARN": 4, "ERROR": 5, "FATAL": 6}
 	if _, err := time.Parse(time.RFC3339, is.Timestamp); err != nil || ranks[is.Level] == 0 {
 		is.Level = "INFO"
@@ -35,15 +33,11 @@ func level(set string) func(string) string {
 // level stay as they are.
 func TestMetricsPassWhateverTheLogIsSetTo(t *testing.T) {
 	var plain bytes.Buffer
-	if err := function.WriteMetrics(&plain, "f", 7, function.Summary{Malformed: 1}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, function.WriteMetrics(&plain, "f", 7, function.Summary{Malformed: 1}))
 	for _, set := range []string{"", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"} {
 		var out bytes.Buffer
 		w := Metrics(level(set), &out)
-		if err := function.WriteMetrics(w, "f", 7, function.Summary{Malformed: 1}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, function.WriteMetrics(w, "f", 7, function.Summary{Malformed: 1}))
 		if !passes(t, set, out.Bytes()) {
 			t.Errorf("%s drops %s", set, out.Bytes())
 		}
@@ -76,7 +70,5 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 func TestMetricsThatCannotBeWritten(t *testing.T) {
 	w := Metrics(level("WARN"), full{})
-	if err := function.WriteMetrics(w, "f", 7, function.Summary{}); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("error %v", err)
-	}
+	check.Is(t, function.WriteMetrics(w, "f", 7, function.Summary{}), io.ErrShortWrite, "error")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
@@ -43,31 +44,23 @@ func TestBillIsOfTheTemplate(t *testing.T) {
 func month(t *testing.T, text []byte, without string) []pricing.Line {
 	t.Helper()
 	var doc struct{ Resources map[string]map[string]any }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	for id, r := range doc.Resources {
 		if r["Type"] == without {
 			delete(doc.Resources, id)
 		}
 	}
 	left, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	stack, err := pricing.Of(left)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return pricing.Month(use, stack)
 }
 
 func typesOf(t *testing.T, text []byte) (types []string) {
 	t.Helper()
 	var doc struct{ Resources map[string]resource }
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	for _, r := range doc.Resources {
 		if !slices.Contains(types, r.Type) {
 			types = append(types, r.Type)

@@ -14,21 +14,18 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestIDsOfConstructsAreNoLogicalIDs: they may have hyphens, which CloudFormation does not take.
 func TestIDsOfConstructsAreNoLogicalIDs(t *testing.T) {
 	stack := awscdk.NewStack(newApp(t.TempDir(), nil), jsii.String("Platform"), nil)
 	dist := t.TempDir()
-	if err := writeStubs(dist); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, writeStubs(dist))
 	cdk.New(constructs.NewConstruct(stack, jsii.String("my-app")), "prod_limits", &cdk.Props{Code: cdk.Code{
 		Aggregator: programIn(dist, "aggregator"), Archiver: programIn(dist, "archiver"), Setup: programIn(dist, "setup")}})
 	got, err := decodeTemplate(assertions.Template_FromStack(stack, nil).ToJSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, id := range holding.IDs() {
 		if _, ok := got.Resources["myappprodlimits"+id]; !ok {
 			t.Errorf("no %s among %v", id, slices.Sorted(maps.Keys(got.Resources)))
@@ -49,17 +46,13 @@ func TestTablesWithoutAStream(t *testing.T) {
 		t.Error("the archiver needs none")
 	}
 	props.Archiver.Off = true
-	if err := props.Validate(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, props.Validate())
 }
 
 // TestModesChangeInPlace: a table that is deployed changes its mode, both ways.
 func TestModesChangeInPlace(t *testing.T) {
 	for _, err := range []error{checkLosses(golden.text, provisioned.text),
 		checkLosses(provisioned.text, golden.text)} {
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 	}
 }

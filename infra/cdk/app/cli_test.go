@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestTargetsPassOnOptions: what looks at an account, or makes a template, does it with the
@@ -18,9 +20,7 @@ func TestTargetsPassOnOptions(t *testing.T) {
 	for target, runs := range commands {
 		cmd := exec.Command("make", "-n", "-C", filepath.Join("..", root), target, "CDKFLAGS="+flags)
 		said, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for line := range strings.Lines(string(said)) {
 			tool, replay := strings.Contains(line, "bin/cdk "), strings.Contains(line, ". replay")
 			if !tool && !replay && !strings.Contains(line, "./app/protect") {
@@ -32,9 +32,7 @@ func TestTargetsPassOnOptions(t *testing.T) {
 				t.Errorf("make %s: %s", target, line)
 			}
 		}
-		if runs != 0 {
-			t.Errorf("make %s: %d commands more than that were expected", target, runs)
-		}
+		check.Equal(t, runs, 0, "make %s: commands more than that were expected", target)
 	}
 }
 
@@ -44,27 +42,21 @@ func TestTargetsPassOnOptions(t *testing.T) {
 // the app in.
 func TestSlowSynthThroughTheCLI(t *testing.T) {
 	repository, err := filepath.Abs(filepath.Join("..", root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	stray := filepath.Join(repository, "infra", "cdk", "cdk.out")
 	if _, err := os.Stat(stray); err == nil {
 		t.Fatalf("%s is there, and would hide what is tested; nothing writes to it any more: remove it", stray)
 	}
 	out := filepath.Join(t.TempDir(), "cdk.out")
 	relative, err := filepath.Rel(repository, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cmd := exec.Command(filepath.Join("node_modules", ".bin", "cdk"), "synth", "--quiet", "--output", relative,
 		"-c", "@aws-cdk/core.slowSynthThreshold=1")
 	cmd.Dir = repository
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("cdk synth: %v\n%s", err, said)
 	}
-	if _, err := os.Stat(filepath.Join(out, "manifest.json")); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, check.Err(os.Stat(filepath.Join(out, "manifest.json"))))
 	if _, err := os.Stat(stray); err == nil {
 		t.Errorf("the app wrote to %s", stray)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestOptionsDefaultWithoutContext(t *testing.T) {
@@ -36,9 +37,7 @@ func TestChangedContextChangesEveryOption(t *testing.T) {
 		}
 	}
 	for _, given := range []map[string]any{changedContext, bareContext, provisionedContext} {
-		if _, err := optionsFromContext(given); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, check.Err(optionsFromContext(given)))
 	}
 }
 
@@ -152,9 +151,7 @@ func TestTableOfOptionsInTheREADME(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", o.Key, o.Default, accepted)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	before, rest, found := strings.Cut(string(text), begin)
 	is, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
@@ -166,23 +163,15 @@ func TestTableOfOptionsInTheREADME(t *testing.T) {
 	if !*update {
 		t.Fatalf("the options in %s are not those of the code: run make golden", path)
 	}
-	if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644))
 }
 
 func TestMissingOrForeignProgramsAreRefused(t *testing.T) {
 	dist := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dist, "foreign"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(dist, "foreign", "bootstrap")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, os.Mkdir(filepath.Join(dist, "foreign"), 0o755))
+	check.Must(t, os.Symlink(self, filepath.Join(dist, "foreign", "bootstrap")))
 	err = checkBuilt(dist, "missing", "foreign")
 	if err == nil || !strings.Contains(err.Error(), "function missing: ") ||
 		!strings.Contains(err.Error(), "run make build") {

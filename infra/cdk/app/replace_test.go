@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestUpdatesThatLoseATableAreRefused(t *testing.T) {
@@ -24,9 +26,7 @@ func TestUpdatesThatLoseATableAreRefused(t *testing.T) {
 	} {
 		next := bytes.ReplaceAll(released, []byte(c.old), []byte(c.new))
 		err := checkLosses(released, next)
-		if (err != nil) != (c.want != nil) {
-			t.Errorf("%s -> %s: error %v", c.old, c.new, err)
-		}
+		check.Equal(t, err != nil, c.want != nil, "%s -> %s: error %v", c.old, c.new, err)
 		for _, want := range c.want {
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("%s -> %s: error %v, want it to say %q", c.old, c.new, err, want)
@@ -55,17 +55,14 @@ func TestUpdatesOfOtherTemplatesAreRefused(t *testing.T) {
 		if err := checkLosses(old, next); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s -> %s: error %v, want it to say %q", old, next, err, c.want)
 		}
-		if err := errors.Join(checkLosses(old, old), checkLosses(old, next, "It")); err != nil {
-			t.Errorf("%s, unchanged or meant: %v", old, err)
-		}
+		check.NoError(t, errors.Join(checkLosses(old, old), checkLosses(old, next, "It")),
+			"%s, unchanged or meant", old)
 	}
 }
 
 func TestOptionsAreNoChangeOfTheRelease(t *testing.T) {
 	chosen := bytes.Replace(released, []byte(`"TableName": "zae-limiter"`), []byte(`"TableName": "other"`), 1)
-	if err := checkRelease(chosen); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, checkRelease(chosen))
 	if err := checkRelease(
 		bytes.ReplaceAll(chosen, []byte(`"AttributeType": "S"`), []byte(`"AttributeType": "N"`))); err == nil {
 		t.Error("a changed key of the release is accepted")
@@ -76,7 +73,5 @@ func TestTemplatesThatAreNone(t *testing.T) {
 	if err := checkLosses([]byte("Resources:\n  Table:"), released); err == nil {
 		t.Error("YAML is accepted")
 	}
-	if err := checkLosses([]byte(`{}`), released); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, checkLosses([]byte(`{}`), released))
 }

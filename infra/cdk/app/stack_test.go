@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestDataOutlivesTheStack names every resource that holds data, by the
@@ -47,9 +48,7 @@ func TestNothingWaitsForSetupToDelete(t *testing.T) {
 func TestNoDeploymentIsSetUpLater(t *testing.T) {
 	asked := golden.one(t, "Custom::ZaeLimiterSetup", "Namespaces").Properties
 	waits, err := strconv.Atoi(asked["ServiceTimeout"].(string))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	runs := golden.one(t, "AWS::Lambda::Function", "Setup").Properties["Timeout"].(float64)
 	config := golden.one(t, "AWS::Lambda::EventInvokeConfig", "Setup").Properties
 	begins, ok := config["MaximumEventAgeInSeconds"].(float64)
@@ -60,14 +59,11 @@ func TestNoDeploymentIsSetUpLater(t *testing.T) {
 
 func TestBucketsArePrivate(t *testing.T) {
 	buckets := golden.ofType("AWS::S3::Bucket")
-	if len(buckets) != 2 {
-		t.Errorf("%d buckets, want 2", len(buckets))
-	}
+	check.Equal(t, len(buckets), 2, "buckets")
 	for id, b := range buckets {
 		for _, block := range []string{"BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"} {
-			if dig(b.Properties, "PublicAccessBlockConfiguration", block) != true {
-				t.Errorf("%s: %s is not set", id, block)
-			}
+			check.Equal(t, dig(b.Properties, "PublicAccessBlockConfiguration", block), true,
+				"%s: %s is not set", id, block)
 		}
 		if b.Properties["BucketEncryption"] == nil {
 			t.Errorf("%s is not encrypted", id)
@@ -115,16 +111,12 @@ func TestAlarms(t *testing.T) {
 				want = c.urgent
 			}
 			for _, when := range []string{"AlarmActions", "OKActions"} {
-				if actions := text(t, a.Properties[when]); actions != want {
-					t.Errorf("%s of %s are %s, want %s", when, id, actions, want)
-				}
+				check.Equal(t, text(t, a.Properties[when]), want, "%s of %s", when, id)
 			}
 		}
 		sort.Strings(got)
 		sort.Strings(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("alarms %v, want %v", got, want)
-		}
+		check.Slices(t, got, want, "alarms")
 	}
 }
 
@@ -136,8 +128,6 @@ func attribute(id, name string) any {
 func text(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(b)
 }

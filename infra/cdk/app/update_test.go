@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // cloud answers as STS and CloudFormation do: of one account, with one stack in a status and its
@@ -72,14 +73,10 @@ func cloudWithTable(t *testing.T, account, status string, deployed []byte, table
 func edited(t *testing.T, edit func(resources map[string]any)) []byte {
 	t.Helper()
 	var doc map[string]any
-	if err := json.Unmarshal(golden.text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(golden.text, &doc))
 	edit(doc["Resources"].(map[string]any))
 	text, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return text
 }
 
@@ -156,7 +153,5 @@ func TestTablesThatAreThereAlready(t *testing.T) {
 // TestWithoutCredentialsTheReleaseIsCompared, since nothing can be deployed.
 func TestWithoutCredentialsTheReleaseIsCompared(t *testing.T) {
 	t.Setenv("CDK_DEFAULT_ACCOUNT", "")
-	if err := checkUpdate(t.Context(), options{}, golden.text); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, checkUpdate(t.Context(), options{}, golden.text))
 }

@@ -6,22 +6,19 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // A browser that ends with a fault before it has a page is started again.
 func TestABrowserThatCrashesAtItsStart(t *testing.T) {
 	folder, err := filepath.Abs(filepath.Join(engine.Root(), "..", "..", ".cache", "browser"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	own := t.TempDir()
 	binary, crashed := filepath.Join(own, "chromium"), filepath.Join(own, "crashed")
 	script := fmt.Sprintf("#!/bin/sh\n[ -e %q ] || { touch %q; exit 139; }\nexec %q \"$@\"\n", crashed, crashed,
 		filepath.Join(folder, "chromium"))
-	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(binary, []byte(script), 0o700))
 	p := &Page{t: t}
 	p.begin(binary, folder)
 	if _, err := os.Stat(crashed); err != nil || Eval[int](p, "1 + 1") != 2 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -103,16 +104,10 @@ func TestFromNothingToALimitedService(t *testing.T) {
 	s.says(0, "limits reach", "BUCKETS")
 
 	l, err := limiter.Open(t.Context(), e.DynamoDB(), name, &limiter.Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 15}}
-	if _, err := l.Acquire(t.Context(), ask); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Acquire(t.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-		t.Fatalf("15 and 15 of 20: %v", err)
-	}
+	check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
+	check.MustBe(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrLimited, "15 and 15 of 20")
 	type bucket struct {
 		Exists bool `json:"exists"`
 		Levels []struct {

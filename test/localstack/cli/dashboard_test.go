@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -66,22 +67,16 @@ func TestDashboard(t *testing.T) {
 	names := []string{"acme", `<script>document.title="taken"</script>`, `"><img src=x onerror=alert(1)>`,
 		"שלום עליכם", "a&b=c#d?e%20+f", strings.Repeat("W", 512)}
 	l, err := limiter.Open(t.Context(), e.DynamoDB(), table, &limiter.Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, name := range names {
 		ask := limiter.Request{Entity: name, Resource: "gpt-4",
 			Costs: limiter.Costs{"rpm": 1, "budget": limiter.USD(125)}}
-		if _, err := l.Acquire(t.Context(), ask); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
 	}
 	address := s.dashboard()
 	for _, screen := range []browser.Screen{{Width: 390, Height: 800}, {Width: 1400, Height: 900, Dark: true}} {
 		p := browser.Open(t, address, screen)
-		if title := browser.Eval[string](p, `document.title`); title != "Limits of default" {
-			t.Errorf("the title is %q", title)
-		}
+		check.Equal(t, browser.Eval[string](p, `document.title`), "Limits of default", "the title")
 		if wide := browser.Eval[int64](p, `document.documentElement.scrollWidth`); wide > screen.Width {
 			t.Errorf("the page is %d wide on %d", wide, screen.Width)
 		}
@@ -95,9 +90,7 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("there is no row %q in %q", want, rows)
 			}
 		}
-		if got := p.Requests(); !slices.Equal(got, []string{address}) {
-			t.Errorf("the page asks for %q, want nothing but itself", got)
-		}
+		check.Slices(t, p.Requests(), []string{address}, "the page asks for, want nothing but itself")
 		if got := p.Problems(); len(got) > 0 {
 			t.Errorf("the browser complains: %q", got)
 		}

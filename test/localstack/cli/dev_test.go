@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -24,12 +25,8 @@ func TestDev(t *testing.T) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("%v: %s", err, &errs)
@@ -44,25 +41,17 @@ func TestDev(t *testing.T) {
 		s.env = append(s.env, name+"="+value)
 	}
 	cfg, err := config.LoadDefaultConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	l, err := limiter.Open(t.Context(), dynamodb.NewFromConfig(cfg), "mine",
 		&limiter.Options{Namespace: "team", Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for range 3 {
 		lease, err := l.Acquire(t.Context(), limiter.Request{
 			Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 2},
 			Limits: []limiter.Limit{limiter.PerMinute("rpm", 100)},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, lease.Commit(t.Context()))
 	}
 	type window struct{ Tokens map[string]int64 }
 	for counted := int64(0); counted != 6; time.Sleep(50 * time.Millisecond) {
@@ -74,9 +63,7 @@ func TestDev(t *testing.T) {
 		}
 	}
 	s.says(0, "status", "ACTIVE", "ENABLED", "team")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("interrupted: %v: %s", err, &errs)
 	}

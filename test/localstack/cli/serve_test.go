@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // SIGTERM in the middle of traffic, after a thousand requests of a rate, a quota and slots, ahead and settled within
@@ -23,12 +25,8 @@ func TestServeEndsWithNothingLost(t *testing.T) {
 	cmd := exec.Command(binary, "serve", "--http", "127.0.0.1:0", "--timeout", "1m")
 	cmd.Env = s.env
 	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	lines := bufio.NewReader(errs)
 	line, err := lines.ReadString('\n')
 	_, address, _ := strings.Cut(strings.TrimSpace(line), " on ")
@@ -64,18 +62,14 @@ func TestServeEndsWithNothingLost(t *testing.T) {
 					unsettled.Add(1)
 				}
 				if cost.Add(settled); n == 1000 {
-					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 				}
 			}
 		})
 	}
 	clients.Wait()
 	rest := &bytes.Buffer{}
-	if _, err := io.Copy(rest, lines); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, check.Err(io.Copy(rest, lines)))
 	if err := cmd.Wait(); err != nil || rest.Len() > 0 {
 		t.Errorf("ended with %v\n%s", err, rest)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
@@ -16,13 +17,9 @@ import (
 func recorded(t *testing.T) story {
 	t.Helper()
 	text, err := os.ReadFile("testdata/run.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var r story
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &r))
 	return r
 }
 
@@ -45,18 +42,12 @@ const sections = `[...document.querySelectorAll("section")].map(s => ({
 func TestPageInABrowser(t *testing.T) {
 	r := recorded(t)
 	path := filepath.Join(t.TempDir(), "demo.html")
-	if err := savePage(path, r, "demo: everything agrees"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, savePage(path, r, "demo: everything agrees"))
 	for _, screen := range []browser.Screen{{Width: 1280, Height: 900}, {Width: 390, Height: 844, Dark: true}} {
 		t.Run(fmt.Sprint(screen.Width), func(t *testing.T) {
 			p := browser.Open(t, "file://"+path, screen)
-			if got := p.Requests(); !slices.Equal(got, []string{"file://" + path}) {
-				t.Errorf("the page asks for %q, want nothing but itself", got)
-			}
-			if got := browser.Eval[string](p, "document.title"); got != "zae-limiter demo: PASS" {
-				t.Errorf("title %q", got)
-			}
+			check.Slices(t, p.Requests(), []string{"file://" + path}, "the page asks for, want nothing but itself")
+			check.Equal(t, browser.Eval[string](p, "document.title"), "zae-limiter demo: PASS", "title")
 			if got := browser.Eval[float64](p, "document.documentElement.scrollWidth"); got > float64(screen.Width) {
 				t.Errorf("the page is %.0f wide on a screen of %d", got, screen.Width)
 			}
@@ -75,9 +66,8 @@ func TestPageInABrowser(t *testing.T) {
 				t.Error(problem)
 			}
 			if dir := os.Getenv("PICTURES"); dir != "" {
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(screen.Width, ".png")), p.Picture(), 0o644); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(screen.Width,
+					".png")), p.Picture(), 0o644))
 			}
 			for _, problem := range p.Unreadable() {
 				t.Error(problem)
@@ -134,14 +124,10 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 func TestPageOfAFailure(t *testing.T) {
 	r := story{About: "<script>alert(1)</script>", Why: []string{"5 < 6 events"}, Seconds: 1}
 	var out strings.Builder
-	if err := writePage(&out, r, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, writePage(&out, r, ""))
 	p := browser.Open(t, browser.DataURL(out.String()), browser.Screen{Width: 800, Height: 600})
 	got := browser.Eval[string](p, `["h1", ".why"].map(s => document.querySelector(s).innerText).join(": ")`)
-	if got != "Demo of the whole system FAIL: 5 < 6 events" {
-		t.Errorf("it says %q", got)
-	}
+	check.Equal(t, got, "Demo of the whole system FAIL: 5 < 6 events", "it says")
 	if got := p.Problems(); len(got) != 0 {
 		t.Errorf("problems: %q", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
@@ -19,9 +20,7 @@ func TestPicturesAreOfTheKeptRun(t *testing.T) {
 	r := recorded(t)
 	for theme, c := range themes {
 		var out strings.Builder
-		if err := drawPicture(&out, r, c); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, drawPicture(&out, r, c))
 		file := filepath.Join("..", "..", "..", "docs", "demo-"+theme+".svg")
 		if got, err := os.ReadFile(file); err != nil || string(got) != out.String() {
 			t.Errorf("%s is not of testdata/run.json, %v: make picture", file, err)
@@ -62,9 +61,7 @@ func TestLabelsOfThePicture(t *testing.T) {
 		}
 		for theme, c := range themes {
 			var out strings.Builder
-			if err := drawPicture(&out, r, c); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, drawPicture(&out, r, c))
 			p := browser.Open(t, browser.DataURL(out.String()), browser.Screen{Width: 800, Height: 600, Dark: theme == "dark"})
 			if got := p.Unreadable(); len(got) > 0 {
 				t.Errorf("%s, %s: %q", name, theme, got)
@@ -100,15 +97,11 @@ func TestNoPictureOfAFailure(t *testing.T) {
 	page, data := filepath.Join(dir, "demo.html"), filepath.Join(dir, "run.json")
 	r := recorded(t)
 	r.Why = []string{"5 < 6 events"}
-	if err := savePage(page, r, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, savePage(page, r, ""))
 	if err := savePictures(page, data, dir); err == nil || !strings.Contains(err.Error(), r.Why[0]) {
 		t.Errorf("of a run that failed: %v", err)
 	}
-	if err := os.WriteFile(page, []byte("<p>none</p>"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(page, []byte("<p>none</p>"), 0o644))
 	if err := savePictures(page, data, dir); err == nil {
 		t.Error("of a page without a record: no error")
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 const traceHead = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -11,17 +13,11 @@ const traceHead = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 func TestParseTrace(t *testing.T) {
 	rows, err := parseTrace(strings.NewReader(traceHead +
 		"2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109\n2023-11-16 18:15:51,0,0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := []traceRow{{0, 374, 44}, {4314579 * time.Microsecond, 396, 109}, {4319410 * time.Microsecond, 0, 0}}
-	if len(rows) != len(want) {
-		t.Fatalf("%d rows, want %d", len(rows), len(want))
-	}
+	check.MustEqual(t, len(rows), len(want), "rows")
 	for i := range want {
-		if rows[i] != want[i] {
-			t.Errorf("row %d: %+v, want %+v", i, rows[i], want[i])
-		}
+		check.Equal(t, rows[i], want[i], "row %d", i)
 	}
 }
 

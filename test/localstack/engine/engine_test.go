@@ -13,6 +13,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestMain doubles as the parent of TestDiesWithItsParent.
@@ -41,9 +43,7 @@ func TestEnginesTakeAnItem(t *testing.T) {
 			db := e.DynamoDB()
 			key := map[string]types.AttributeValue{
 				"PK": &types.AttributeValueMemberS{Value: "a"}, "SK": &types.AttributeValueMemberS{Value: "a"}}
-			if _, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key})))
 			got, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key})
 			if err != nil || len(got.Item) != 2 {
 				t.Fatalf("item %v, error %v", got, err)
@@ -60,9 +60,7 @@ func TestDiesWithItsParent(t *testing.T) {
 		t.Fatal("the parent was not killed")
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil {
-		t.Fatalf("parent printed %q", out)
-	}
+	check.Must(t, err, "parent printed %q", out)
 	for range 6000 {
 		if ended(pid) {
 			return
@@ -99,12 +97,9 @@ func TestExternalFollowsTheEnvironment(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", own.Endpoint)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	e, err := Start(context.Background(), External)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	e.Table(t)
 	e.Stop()
-	if _, err := own.DynamoDB().ListTables(context.Background(), &dynamodb.ListTablesInput{}); err != nil {
-		t.Fatalf("Stop of an external engine ended it: %v", err)
-	}
+	check.Must(t, check.Err(own.DynamoDB().ListTables(context.Background(), &dynamodb.ListTablesInput{})),
+		"Stop of an external engine ended it")
 }

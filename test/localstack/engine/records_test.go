@@ -8,6 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // An empty map arrives in the stream as one, wherever it stands in the item.
@@ -23,9 +25,8 @@ func TestRecordsCarryEmptyMaps(t *testing.T) {
 				"map":  &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"in": empty}},
 				"list": &types.AttributeValueMemberL{Value: []types.AttributeValue{empty}},
 			}
-			if _, err := e.DynamoDB().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(e.DynamoDB().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table,
+				Item: item})))
 			image := firstImage(t, e, table)
 			in := image["map"].(*streams.AttributeValueMemberM).Value["in"]
 			first := image["list"].(*streams.AttributeValueMemberL).Value[0]
@@ -42,21 +43,15 @@ func TestRecordsCarryEmptyMaps(t *testing.T) {
 func firstImage(t *testing.T, e *Engine, table string) map[string]streams.AttributeValue {
 	t.Helper()
 	described, err := e.DynamoDB().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	client, arn := e.Streams(), described.Table.LatestStreamArn
 	stream, err := client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: arn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	iterator, err := client.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
 		StreamArn: arn, ShardId: stream.StreamDescription.Shards[0].ShardId,
 		ShardIteratorType: streams.ShardIteratorTypeTrimHorizon,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	out, err := client.GetRecords(t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: iterator.ShardIterator})
 	if err != nil || len(out.Records) != 1 {
 		t.Fatalf("%v, error %v", out, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -61,9 +62,7 @@ func TestCreateGoesOn(t *testing.T) {
 				table := UniqueName("limiter")
 				t.Cleanup(func() { e.RemoveTable(t, table) })
 				db := &troubled{Client: e.DynamoDB(), apply: apply}
-				if err := limitertable.Check(t.Context(), db, table); !errors.Is(err, limitertable.ErrNotFound) {
-					t.Errorf("check before: %v", err)
-				}
+				check.Is(t, limitertable.Check(t.Context(), db, table), limitertable.ErrNotFound, "check before")
 				for tries := 0; ; tries++ {
 					_, err := limitertable.Create(t.Context(), db, table)
 					if err == nil {
@@ -73,9 +72,7 @@ func TestCreateGoesOn(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := limitertable.Check(t.Context(), db, table); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, limitertable.Check(t.Context(), db, table))
 				d, err := limitertable.Create(t.Context(), db, table)
 				if err != nil || d.Status != types.TableStatusActive || d.StreamARN == "" {
 					t.Errorf("again: %+v, %v", d, err)
@@ -92,9 +89,7 @@ func TestCreateLeavesOtherTablesAlone(t *testing.T) {
 	t.Cleanup(func() { e.RemoveTable(t, table) })
 	other := limitertable.Deployed()
 	other.StreamViewType, other.TTLAttribute = "", ""
-	if _, err := other.Create(t.Context(), e.DynamoDB(), table); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(other.Create(t.Context(), e.DynamoDB(), table)))
 	d, err := limitertable.Create(t.Context(), e.DynamoDB(), table)
 	if diff, ok := errors.AsType[*limitertable.DiffError](err); !ok || len(diff.Diffs) != 2 || d.Spec.TTLAttribute != "" {
 		t.Errorf("%+v, %v", d, err)
@@ -113,16 +108,12 @@ func TestCreateProvisioned(t *testing.T) {
 			t.Cleanup(func() { e.RemoveTable(t, table) })
 			want := limitertable.Capacity{ReadUnits: 6, WriteUnits: 7}
 			spec, err := limitertable.Deployed().Provisioned(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			d, err := spec.Create(t.Context(), e.DynamoDB(), table)
 			if err != nil || d.Spec.BillingMode != types.BillingModeProvisioned || d.Spec.Capacity != want {
 				t.Errorf("%s %+v, %v", d.Spec.BillingMode, d.Spec.Capacity, err)
 			}
-			if err := limitertable.Check(t.Context(), e.DynamoDB(), table); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, limitertable.Check(t.Context(), e.DynamoDB(), table))
 		})
 	}
 }
@@ -137,9 +128,7 @@ func TestGoldenTableOnEveryEngine(t *testing.T) {
 			created := e.Table(t)
 			name := created.Name
 			out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			projections := map[string]types.ProjectionType{}
 			for _, index := range out.Table.GlobalSecondaryIndexes {
 				projections[*index.IndexName] = index.Projection.ProjectionType

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Records of these tests are named by their sequence numbers 1, 2, 3, ...
@@ -154,9 +156,7 @@ func TestLaneFollowsTheRules(t *testing.T) {
 			s.BatchSize, s.MaxRetries, s.Report, s.Bisect = 4, 2, true, tt.bisect
 			l := &lane{settings: s}
 			l.add(1_000_000, numbered(1, tt.records)...)
-			if got := drive(l, tt.f, 1_000_000); got != tt.want {
-				t.Errorf("\n got %s\nwant %s", got, tt.want)
-			}
+			check.Equal(t, drive(l, tt.f, 1_000_000), tt.want)
 			if l.settled != tt.records || l.added != tt.records || !l.idle() {
 				t.Errorf("settled %d of %d, idle %v", l.settled, l.added, l.idle())
 			}
@@ -167,9 +167,7 @@ func TestLaneFollowsTheRules(t *testing.T) {
 func TestWithoutReportingEveryAnswerIsSuccess(t *testing.T) {
 	l := &lane{settings: DefaultSettings()}
 	l.add(0, numbered(1, 3)...)
-	if got := drive(l, reportFirst("2"), 0); got != "1-3 ok" {
-		t.Error(got)
-	}
+	check.Equal(t, drive(l, reportFirst("2"), 0), "1-3 ok")
 }
 
 func TestRetriesWithoutEnd(t *testing.T) {
@@ -188,9 +186,7 @@ func TestRecordsPastTheirAgeAreGivenUp(t *testing.T) {
 	batch[0].Created, batch[1].Created = 0, 5_000
 	l.add(70_000, batch...)
 	want := "drop 1,2 RecordAgeExceeded after 0; 3,4 ok"
-	if got := drive(l, crashOn(), 70_000); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	check.Equal(t, drive(l, crashOn(), 70_000), want)
 	// A batch that fails for longer than the age ends by age, not by retries.
 	s.RetryDelay = 2 * time.Second
 	l = &lane{settings: s}
@@ -351,13 +347,9 @@ func TestJudge(t *testing.T) {
 		`{"batchItemFailures":`:                                                  wholeBatchFailed,
 		`"done"`:                                                                 wholeBatchFailed,
 	} {
-		if got := judge(batch, []byte(answer), false, true); got != want {
-			t.Errorf("answer %s: got %+v, want %+v", answer, got, want)
-		}
+		check.Equal(t, judge(batch, []byte(answer), false, true), want, "answer %s", answer)
 	}
-	if got := judge(batch, []byte(`{}`), true, true); got != wholeBatchFailed {
-		t.Errorf("function error: %+v", got)
-	}
+	check.Equal(t, judge(batch, []byte(`{}`), true, true), wholeBatchFailed, "function error")
 }
 
 // nameOf names a window in a story.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
@@ -49,18 +49,14 @@ func (f *fixture) add(pk string) {
 		UpdateExpression:          aws.String("ADD n :one"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":one": &types.AttributeValueMemberN{Value: "1"}},
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.Must(f.t, err)
 }
 
 func (f *fixture) start(cfg Config) *Mapping {
 	f.t.Helper()
 	cfg.StreamARN, cfg.Streams = f.stream, f.e.Streams()
 	m, err := Start(cfg)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.Must(f.t, err)
 	f.t.Cleanup(m.Stop)
 	return m
 }
@@ -69,9 +65,7 @@ func (f *fixture) drain(m *Mapping) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := m.Drain(ctx); err != nil {
-		f.t.Fatal(err)
-	}
+	check.Must(f.t, m.Drain(ctx))
 }
 
 // seen collects what a function was given, by partition key.
@@ -128,9 +122,7 @@ func TestEveryChangeOnceAndInOrder(t *testing.T) {
 				want = append(want, strconv.Itoa(i+1))
 			}
 			for i := range items {
-				if values := got.values["item"+strconv.Itoa(i)]; !slices.Equal(values, want) {
-					t.Errorf("item%d: %v", i, values)
-				}
+				check.Slices(t, got.values["item"+strconv.Itoa(i)], want, "item%d", i)
 			}
 			s := m.Stats()
 			t.Logf("%s: %+v", kind, s)
@@ -304,9 +296,8 @@ func TestAWriteThatChangesNothingIsNoRecord(t *testing.T) {
 				"n": &types.AttributeValueMemberN{Value: "1"},
 			}
 			for range 3 {
-				if _, err := f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &f.table, Item: item}); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &f.table,
+					Item: item})))
 			}
 			var got seen
 			m := f.start(Config{Settings: quick(), Invoker: &got})

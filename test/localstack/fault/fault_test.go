@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -27,9 +28,7 @@ func newFixture(t *testing.T, kind engine.Kind) *fixture {
 	t.Helper()
 	e := engine.ForTest(t, kind)
 	p, through, err := Engine(e, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(p.Stop)
 	once := func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 	return &fixture{t: t, p: p, db: through.DynamoDB(once), plain: e.DynamoDB(), table: e.Table(t).Name}
@@ -53,9 +52,7 @@ func (f *fixture) stored() string {
 	f.t.Helper()
 	out, err := f.plain.GetItem(f.t.Context(),
 		&dynamodb.GetItemInput{TableName: &f.table, Key: key(), ConsistentRead: aws.Bool(true)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.Must(f.t, err)
 	n, _ := out.Item["n"].(*types.AttributeValueMemberN)
 	if n == nil {
 		return ""
@@ -98,9 +95,7 @@ func TestFaults(t *testing.T) {
 			if applied := f.stored() != before; applied != tt.applied || rule.Hits() != 1 {
 				t.Errorf("applied %v, hits %d", applied, rule.Hits())
 			}
-			if err := f.add(t.Context()); err != nil {
-				t.Errorf("the next call: %v", err)
-			}
+			check.NoError(t, f.add(t.Context()), "the next call")
 		})
 	}
 }
@@ -149,9 +144,7 @@ func TestRulesSelect(t *testing.T) {
 			f.p.Clear()
 			tt.rule.Fault = Failed()
 			f.p.Add(tt.rule)
-			if got := run(6); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
+			check.Equal(t, run(6), tt.want)
 		})
 	}
 	f.p.Clear()
@@ -166,17 +159,11 @@ func TestDelayIsCutByTheCaller(t *testing.T) {
 	f.p.Add(&Rule{Operation: "UpdateItem", Fault: Delayed(time.Hour)})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := f.add(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
-	}
-	if got := f.stored(); got != "" {
-		t.Errorf("a delayed call was applied: %s", got)
-	}
+	check.Is(t, f.add(ctx), context.DeadlineExceeded, "error")
+	check.Equal(t, f.stored(), "", "a delayed call was applied")
 	f.p.Clear()
 	f.p.Add(&Rule{Operation: "UpdateItem", Fault: Delayed(time.Millisecond)})
-	if err := f.add(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.add(t.Context()))
 }
 
 func TestDownAndUp(t *testing.T) {
@@ -185,9 +172,7 @@ func TestDownAndUp(t *testing.T) {
 	if err := f.add(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("while down: %v", err)
 	}
-	if err := f.p.Up(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, f.p.Up())
 	if err := f.add(t.Context()); err != nil || f.stored() != "1" {
 		t.Errorf("when up again: stored %q, %v", f.stored(), err)
 	}
@@ -206,12 +191,8 @@ func TestMeter(t *testing.T) {
 			item["GSI4SK"] = &types.AttributeValueMemberS{Value: "x"}
 			put := &dynamodb.PutItemInput{TableName: &f.table, Item: item,
 				ConditionExpression: aws.String("attribute_not_exists(PK)")}
-			if _, err := f.db.PutItem(ctx, put); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.add(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(f.db.PutItem(ctx, put)))
+			check.Must(t, f.add(ctx))
 			put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 			item["pad"] = &types.AttributeValueMemberS{Value: strings.Repeat("x", 3000)}
 			if _, err := f.db.PutItem(ctx, put); err == nil {
@@ -219,9 +200,7 @@ func TestMeter(t *testing.T) {
 			}
 			keys := map[string]types.KeysAndAttributes{f.table: {Keys: []map[string]types.AttributeValue{key()},
 				ConsistentRead: aws.Bool(true)}}
-			if _, err := f.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: keys}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(f.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: keys})))
 			usage := f.p.Usage()
 			t.Logf("%s: %+v", kind, usage)
 			if u := usage["PutItem"]; u.Calls != 2 || u.WriteUnits != 2 || u.FailedUnits != 1 {
@@ -237,9 +216,7 @@ func TestMeter(t *testing.T) {
 				t.Errorf("total: %+v", total)
 			}
 			f.p.Reset()
-			if len(f.p.Usage()) != 0 {
-				t.Error("Reset keeps counters")
-			}
+			check.Equal(t, len(f.p.Usage()), 0, "Reset keeps counters")
 		})
 	}
 }

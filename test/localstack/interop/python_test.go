@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/childproc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -92,9 +93,7 @@ func driverFor(t testing.TB, e *engine.Engine, version string, number int) *driv
 		return d
 	}
 	d, err := startDriver(e, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	drivers.running[name] = d
 	return d
 }
@@ -197,9 +196,7 @@ func (d *driver) do(t testing.TB, out any, op string, args kv) *pyError {
 	if raised, ok := errors.AsType[*pyError](err); ok {
 		return raised
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return nil
 }
 
@@ -279,18 +276,14 @@ func (p *python) try(out any, method string, args kv) *pyError {
 // call is try for what must succeed.
 func (p *python) call(out any, method string, args kv) {
 	p.t.Helper()
-	if err := p.try(out, method, args); err != nil {
-		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
-	}
+	check.Must(p.t, p.try(out, method, args), "Python %s: %s(%v)", p.driver.version, method, args)
 }
 
 // repository calls a method of the Repository, which must succeed.
 func (p *python) repository(out any, method string, args kv) {
 	p.t.Helper()
 	call := kv{"client": p.id, "on": "repository", "method": method, "args": args}
-	if err := p.driver.do(p.t, out, "call", call); err != nil {
-		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
-	}
+	check.Must(p.t, p.driver.do(p.t, out, "call", call), "Python %s: %s(%v)", p.driver.version, method, args)
 }
 
 // pyLease is an open with block.
@@ -316,9 +309,7 @@ func (p *python) tryAcquire(entity, resource string, costs limiter.Costs, more k
 func (p *python) acquire(entity, resource string, costs limiter.Costs) *pyLease {
 	p.t.Helper()
 	lease, err := p.tryAcquire(entity, resource, costs, nil)
-	if err != nil {
-		p.t.Fatalf("Python %s: acquire %s/%s %v: %v", p.driver.version, entity, resource, costs, err)
-	}
+	check.Must(p.t, err, "Python %s: acquire %s/%s %v", p.driver.version, entity, resource, costs)
 	return lease
 }
 
@@ -350,9 +341,8 @@ func (l *pyLease) do(op string, more kv) {
 	for name, value := range more {
 		args[name] = value
 	}
-	if err := l.python.driver.do(l.python.t, nil, op, args); err != nil {
-		l.python.t.Fatalf("Python %s: %s %v: %v", l.python.driver.version, op, args, err)
-	}
+	check.Must(l.python.t, l.python.driver.do(l.python.t, nil, op, args),
+		"Python %s: %s %v", l.python.driver.version, op, args)
 }
 
 // pyLimit is a limit as the Python API takes and returns it.

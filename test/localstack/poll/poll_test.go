@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -25,27 +26,19 @@ func TestUsageWithoutLambda(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	db, name := e.DynamoDB(), engine.UniqueName("poll")
 	table, err := limitertable.Create(t.Context(), db, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { e.RemoveTable(t, name) })
 	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Register: true, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for i := range 30 {
 		_, err := l.Acquire(t.Context(), limiter.Request{
 			Entity: fmt.Sprintf("tenant-%d", i%3), Resource: "api", Costs: limiter.Costs{"rpm": int64(1 + i)},
 			Limits: []limiter.Limit{limiter.PerMinute("rpm", 1000)},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 	}
 	agg, err := streams.New(streams.Options{DynamoDB: db, Table: name, Windows: []string{"daily"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for process := range 2 {
 		ctx, stop := context.WithCancel(t.Context())
 		var batches atomic.Int64
@@ -66,12 +59,8 @@ func TestUsageWithoutLambda(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // of another process; the test's own time is the bound
 		}
 		stop()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("ended with %v", err)
-		}
-		if got := usage(t, db, name); got != 465 {
-			t.Errorf("after process %d: %d tokens counted, want 465", process, got)
-		}
+		check.Is(t, <-ended, context.Canceled, "ended with")
+		check.Equal(t, usage(t, db, name), 465, "after process %d: tokens counted", process)
 	}
 }
 
@@ -79,16 +68,10 @@ func TestUsageWithoutLambda(t *testing.T) {
 func usage(t *testing.T, db admin.DynamoDB, name string) int64 {
 	t.Helper()
 	table, err := admin.Open(t.Context(), db, name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := table.Namespace(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	sum, err := ns.UsageSummary(t.Context(), admin.UsageQuery{Resource: "api", Window: admin.Daily})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return sum.Tokens["rpm"]
 }

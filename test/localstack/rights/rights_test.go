@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
@@ -28,9 +29,7 @@ func recorded(t *testing.T) (table string, db, plain *dynamodb.Client, recorder 
 	t.Helper()
 	e := engine.ForTest(t, engine.Dynoxide)
 	proxy, proxied, err := fault.Engine(e, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(proxy.Stop)
 	return e.Table(t).Name, proxied.DynamoDB(), e.DynamoDB(), Record(proxy)
 }
@@ -50,9 +49,7 @@ func take(t *testing.T, recorder *Recorder) []Right {
 func steps(t *testing.T, all ...error) {
 	t.Helper()
 	for i, err := range all {
-		if err != nil {
-			t.Fatalf("step %d: %v", i, err)
-		}
+		check.Must(t, err, "step %d", i)
 	}
 }
 
@@ -65,9 +62,7 @@ func administering(t *testing.T) (id string, within, whole []Right) {
 	t.Helper()
 	name, db, plain, recorder := recorded(t)
 	all, err := admin.Open(t.Context(), db, name, &admin.Options{Principal: "tester"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := all.Register(t.Context(), "default")
 	steps(t, err, drain(all.Namespaces(t.Context())))
 	whole = take(t, recorder)
@@ -107,14 +102,10 @@ func work(t *testing.T, ns *admin.Namespace) {
 func use(t *testing.T, db *dynamodb.Client, name string) {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, entity := range []string{"acme", "kid"} {
-		if _, err := l.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: "api",
-			Costs: limiter.Costs{"rpm": 1}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(l.Acquire(t.Context(), limiter.Request{Entity: entity, Resource: "api",
+			Costs: limiter.Costs{"rpm": 1}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})))
 	}
 	splitShards(t, db, name, l.NamespaceID())
 }
@@ -125,9 +116,7 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 	ctx := t.Context()
 	on := admin.Scope{Entity: "acme", Resource: "api"}
 	again, err := ns.Once("order-7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	month := 30 * 24 * time.Hour
 	declared := admin.Manifest{Namespace: "default", Scopes: []admin.Config{
 		{Scope: admin.Scope{Resource: "api"}, Limits: []limiter.Limit{limiter.PerMinute("rpm", 20)}},
@@ -211,9 +200,7 @@ var notAdministering = map[string]string{
 // Who may read everything, or administer it, may ask whether the table is as it must be.
 func TestReadersMayCheckTheTable(t *testing.T) {
 	name, db, _, recorder := recorded(t)
-	if err := limitertable.Check(t.Context(), db, name); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, limitertable.Check(t.Context(), db, name))
 	for _, r := range take(t, recorder) {
 		for _, who := range []string{"ReadPolicy", "AdminPolicy"} {
 			if !policies(t)[who].Allows(r, "") {
@@ -229,14 +216,10 @@ func TestReadersMayCheckTheTable(t *testing.T) {
 func acquiring(t *testing.T) (id string, asked []Right) {
 	t.Helper()
 	name, db, plain, recorder := recorded(t)
-	if err := namespace.Register(t.Context(), store.NewDynamo(plain, name), "default", time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, namespace.Register(t.Context(), store.NewDynamo(plain, name), "default", time.Now()))
 	family(t, administered(t, plain, name))
 	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	takeAndSettle(t, l)
 	cascade(t, l)
 	splitShards(t, db, name, l.NamespaceID())
@@ -252,13 +235,9 @@ func acquiring(t *testing.T) (id string, asked []Right) {
 func administered(t *testing.T, db *dynamodb.Client, name string) *admin.Namespace {
 	t.Helper()
 	all, err := admin.Open(t.Context(), db, name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := all.Namespace(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ns
 }
 
@@ -270,21 +249,13 @@ func takeAndSettle(t *testing.T, l *limiter.Limiter) {
 	}
 	for range 2 {
 		lease, err := l.Acquire(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(lease.Settle(limiter.Costs{"rpm": 5}), lease.Commit(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, errors.Join(lease.Settle(limiter.Costs{"rpm": 5}), lease.Commit(t.Context())))
 	}
-	if _, err := l.Acquire(t.Context(), req); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("error %v, want a denial", err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), req)), limiter.ErrLimited, "error, want a denial")
 	req.Entity = "umbrella"
 	err := l.Do(t.Context(), req, func(context.Context, *limiter.Lease) error { return context.Canceled })
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	check.Is(t, err, context.Canceled)
 }
 
 // family makes a child that its parent pays for too, with limits that are stored.
@@ -304,12 +275,8 @@ func cascade(t *testing.T, l *limiter.Limiter) {
 	req := limiter.Request{Entity: "child", Resource: "api", Costs: limiter.Costs{"rpm": 1, "rpd": 1, "jobs": 1}}
 	for range 2 {
 		lease, err := l.Wait(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lease.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, lease.Rollback(t.Context()))
 	}
 }
 
@@ -320,13 +287,9 @@ func now() int64 { return time.Now().UnixMilli() }
 func shardOf(t *testing.T, s store.Store, ns string, k int) table.Shard {
 	t.Helper()
 	items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	b, err := table.DecodeShard(items[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 
@@ -337,13 +300,10 @@ func mergeShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	s := store.NewDynamo(db, name)
 	zero := shardOf(t, s, ns, 0)
 	for k := zero.State.Shards - 1; k > 0; k-- { // each comes down before those it merges into
-		if _, err := shard.Run(t.Context(), s, shard.Follow(shardOf(t, s, ns, k), zero.State.Shards/2), now); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(shard.Run(t.Context(), s, shard.Follow(shardOf(t, s, ns, k), zero.State.Shards/2),
+			now)))
 	}
-	if _, err := shard.Run(t.Context(), s, shard.Shrink(zero, 1), now); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(shard.Run(t.Context(), s, shard.Shrink(zero, 1), now)))
 	if after := shardOf(t, s, ns, 0); after.State.Shards >= zero.State.Shards {
 		t.Fatalf("%d shards have become %d", zero.State.Shards, after.State.Shards)
 	}
@@ -355,9 +315,7 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	s := store.NewDynamo(db, name)
 	for range 2 {
 		b := shardOf(t, s, ns, 0)
-		if _, err := shard.Run(t.Context(), s, shard.Double(b), now); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(shard.Run(t.Context(), s, shard.Double(b), now)))
 		for k := range b.State.Shards {
 			_, err := shard.Run(t.Context(), s, shard.Propagate(shardOf(t, s, ns, k)), now)
 			if k == 0 && err != nil {
@@ -370,12 +328,8 @@ func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 func policies(t *testing.T) map[string]Policy {
 	t.Helper()
 	all, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) != 9 {
-		t.Fatalf("%d policies and roles, want 9", len(all))
-	}
+	check.Must(t, err)
+	check.MustEqual(t, len(all), 9, "policies and roles")
 	return all
 }
 
@@ -428,9 +382,8 @@ func TestOnlyBucketsAreWritten(t *testing.T) {
 		{"SetupRole", "ns/BUCKET#e#r#0", false},
 	} {
 		for _, action := range []string{"dynamodb:UpdateItem", "dynamodb:PutItem"} {
-			if got := all[c.who].Allows(Right{action, "", c.key}, "ns"); got != c.allowed {
-				t.Errorf("%s: %s on %q: %v", c.who, action, c.key, got)
-			}
+			check.Equal(t, all[c.who].Allows(Right{action, "", c.key}, "ns"), c.allowed,
+				"%s: %s on %q", c.who, action, c.key)
 		}
 	}
 }
@@ -444,9 +397,8 @@ func TestAcquiringReadsBucketsAndLimits(t *testing.T) {
 		"ns/AUDIT#e": false, "_/OWED#": false, "_/AUDIT#ns": false,
 	} {
 		for _, name := range []string{"AcquirePolicy", "NamespaceAcquirePolicy"} {
-			if got := all[name].Allows(Right{"dynamodb:BatchGetItem", "", key}, "ns"); got != allowed {
-				t.Errorf("%s reads %q: %v", name, key, got)
-			}
+			check.Equal(t, all[name].Allows(Right{"dynamodb:BatchGetItem", "", key}, "ns"), allowed,
+				"%s reads %q", name, key)
 		}
 		if got := all["NamespaceAcquirePolicy"].Allows(Right{"dynamodb:BatchGetItem", "", key}, "other"); got !=
 			(key == "_/SYSTEM#") {
@@ -493,9 +445,7 @@ func TestReadPoliciesRead(t *testing.T) {
 	all := policies(t)
 	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive",
 		"dynamodb:GetItem", "dynamodb:Query"}
-	if got := all["ReadPolicy"].Actions(); !slices.Equal(got, reads) {
-		t.Errorf("the read policy allows %v", got)
-	}
+	check.Slices(t, all["ReadPolicy"].Actions(), reads, "the read policy allows")
 	for _, index := range []string{"", "GSI1", "GSI2", "GSI3"} {
 		r := Right{"dynamodb:Query", index, "ns/ENTITY#e"}
 		if !all["ReadPolicy"].Allows(r, "") || !all["NamespaceReadPolicy"].Allows(r, "ns") ||

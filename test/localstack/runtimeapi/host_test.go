@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var probe string
@@ -36,9 +37,7 @@ func host(t *testing.T, cfg Config) *Host {
 	t.Helper()
 	cfg.Binary = probe
 	h, err := Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(h.Close)
 	return h
 }
@@ -53,14 +52,10 @@ type answer struct {
 func invoke(t *testing.T, h *Host, do string) (Result, answer) {
 	t.Helper()
 	r, err := h.Invoke(t.Context(), []byte(`{"do":"`+do+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var a answer
 	if r.FunctionError == "" {
-		if err := json.Unmarshal(r.Payload, &a); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(r.Payload, &a))
 	}
 	return r, a
 }
@@ -73,9 +68,7 @@ func TestInvokeCarriesContext(t *testing.T) {
 		t.Errorf("answer %+v", a)
 	}
 	_, again := invoke(t, h, "answer")
-	if again.Pid != a.Pid {
-		t.Error("a warm environment was not used again")
-	}
+	check.Equal(t, again.Pid, a.Pid, "a warm environment was not used again")
 	s := h.Stats()
 	h.Close() // an answer may be here before what the process has written
 	if s.Starts != 1 || s.Invocations != 2 || len(s.Init) != 1 || !strings.Contains(h.Logs(), "probe asked to answer") {
@@ -107,9 +100,8 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("result %+v: %s", r, r.Payload)
 			}
 			_, after := invoke(t, h, "answer")
-			if (before.Pid == after.Pid) != tt.sameProcess {
-				t.Errorf("process before %d, after %d", before.Pid, after.Pid)
-			}
+			check.Equal(t, before.Pid == after.Pid, tt.sameProcess,
+				"process before %d, after %d", before.Pid, after.Pid)
 			if s := h.Stats(); s.Errors != 1 || s.Invocations != 3 {
 				t.Errorf("stats %+v", s)
 			}
@@ -156,12 +148,8 @@ func TestInjectedKills(t *testing.T) {
 
 func TestKillBusyOnDemand(t *testing.T) {
 	h := host(t, Config{Environments: 2})
-	if err := h.Warm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := h.KillBusy(); n != 0 {
-		t.Errorf("%d idle processes killed", n)
-	}
+	check.Must(t, h.Warm(t.Context()))
+	check.Equal(t, h.KillBusy(), 0, "idle processes killed")
 	done := make(chan Result)
 	go func() {
 		r, _ := h.Invoke(context.Background(), []byte(`{"do":"hang"}`))
@@ -204,13 +192,9 @@ func TestInvokeObeysContextAndClose(t *testing.T) {
 	h := host(t, Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := h.Invoke(ctx, []byte(`{"do":"hang"}`)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
-	}
+	check.Is(t, check.Err(h.Invoke(ctx, []byte(`{"do":"hang"}`))), context.DeadlineExceeded, "error")
 	h.Close()
-	if _, err := h.Invoke(t.Context(), []byte(`{}`)); !errors.Is(err, ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	check.Is(t, check.Err(h.Invoke(t.Context(), []byte(`{}`))), ErrClosed, "after Close")
 	if _, err := Start(Config{Binary: "no/such/bootstrap"}); err == nil || !strings.Contains(err.Error(), "make") {
 		t.Errorf("missing binary: %v", err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func put(t *testing.T, s *Server, key, body string, condition *string) error {
@@ -24,23 +26,15 @@ func get(t *testing.T, s *Server, key string) string {
 	}
 	defer out.Body.Close()
 	data, err := io.ReadAll(out.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(data)
 }
 
 func TestObjects(t *testing.T) {
 	s := ForTest(t)
-	if err := put(t, s, "audit/b", "one", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := put(t, s, "audit/b", "two", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := put(t, s, "audit/a", "x", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, put(t, s, "audit/b", "one", nil))
+	check.Must(t, put(t, s, "audit/b", "two", nil))
+	check.Must(t, put(t, s, "audit/a", "x", nil))
 	if err := put(t, s, "audit/b", "three", aws.String("*")); err == nil {
 		t.Error("If-None-Match: * overwrote an object")
 	}
@@ -76,12 +70,8 @@ func TestFaults(t *testing.T) {
 			if err := put(t, s, "k", "body", nil); err == nil {
 				t.Error("no error")
 			}
-			if got := get(t, s, "k"); got != tt.want {
-				t.Errorf("object %q, want %q", got, tt.want)
-			}
-			if err := put(t, s, "k", "body", nil); err != nil {
-				t.Errorf("second attempt: %v", err)
-			}
+			check.Equal(t, get(t, s, "k"), tt.want, "object")
+			check.NoError(t, put(t, s, "k", "body", nil), "second attempt")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
@@ -25,12 +26,8 @@ func probes(t *testing.T) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.Mkdir(filepath.Join(dir, Archiver), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Link(binary, filepath.Join(dir, Archiver, "bootstrap")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, Archiver), 0o755))
+	check.Must(t, os.Link(binary, filepath.Join(dir, Archiver, "bootstrap")))
 	return dir
 }
 
@@ -44,9 +41,7 @@ func TestEverythingTogether(t *testing.T) {
 				host.Inject = func(n int, _ []byte) runtimeapi.Fault { return runtimeapi.Fault{KillAtResponse: n == 1} }
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(s.Stop)
 	db := s.ForClients.DynamoDB()
 	for i := range 20 {
@@ -54,13 +49,9 @@ func TestEverythingTogether(t *testing.T) {
 			"PK": &types.AttributeValueMemberS{Value: "ns/BUCKET#" + strconv.Itoa(i) + "#r#0"},
 			"SK": &types.AttributeValueMemberS{Value: "#STATE"},
 		}
-		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.Table, Item: item}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.Table, Item: item})))
 	}
-	if err := s.Idle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Idle(t.Context()))
 	f := s.Functions[Aggregator]
 	stats, host := f.Mapping.Stats(), f.Host.Stats()
 	t.Logf("mapping %+v, host %+v", stats, host)
@@ -70,9 +61,7 @@ func TestEverythingTogether(t *testing.T) {
 	if other := s.Functions[Archiver].Mapping.Stats(); other.Filtered != 20 || other.Invocations != 0 {
 		t.Errorf("archiver: %+v", other)
 	}
-	if calls := s.Clients.Usage()["PutItem"].Calls; calls != 20 {
-		t.Errorf("%d calls through the proxy", calls)
-	}
+	check.Equal(t, s.Clients.Usage()["PutItem"].Calls, 20, "calls through the proxy")
 	s.Stop()
 }
 

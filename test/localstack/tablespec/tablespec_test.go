@@ -7,23 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
 func small(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/small.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(text)
 }
 
 func TestFunctionCarriesEverything(t *testing.T) {
 	got, err := Parse([]byte(small(t)), "counter")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := eventsource.DefaultSettings()
 	want.BatchSize, want.Window, want.Factor, want.MaxRetries, want.MaxAge = 50, time.Second, 2, 5, 6*time.Hour
 	want.Bisect, want.Report, want.Destination = true, true, eventsource.DestinationS3
@@ -79,17 +76,14 @@ func TestUnknownPropertiesAreErrors(t *testing.T) {
 func TestGoldenMappings(t *testing.T) {
 	for _, name := range []string{"aggregator", "archiver"} {
 		f, err := Deployed(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		m := f.Settings
 		t.Logf("%s: %+v", name, m)
 		if !m.Report || !m.Bisect || m.MaxRetries < 0 || m.MaxAge < 0 {
 			t.Errorf("%s: no partial responses, no bisecting, or unbounded: %+v", name, m)
 		}
-		if m.Destination != eventsource.DestinationS3 {
-			t.Errorf("%s: on-failure destination %q drops the payload", name, m.Destination)
-		}
+		check.Equal(t, m.Destination, eventsource.DestinationS3,
+			"%s: on-failure destination drops the payload", name)
 		if len(m.Filters) == 0 {
 			t.Errorf("%s: no filters", name)
 		}

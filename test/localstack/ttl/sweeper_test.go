@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -36,9 +37,7 @@ func TestSweepsAndStamps(t *testing.T) {
 				StreamARN: created.StreamARN, Streams: e.Streams(), Settings: settings, Expired: s.Deleted,
 				Invoker: eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 					var event events.DynamoDBEvent
-					if err := json.Unmarshal(payload, &event); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, json.Unmarshal(payload, &event))
 					mu.Lock()
 					defer mu.Unlock()
 					for _, r := range event.Records {
@@ -51,9 +50,7 @@ func TestSweepsAndStamps(t *testing.T) {
 					return runtimeapi.Result{}, nil
 				}),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			t.Cleanup(m.Stop)
 
 			now := time.Now().UnixMilli()
@@ -71,38 +68,29 @@ func TestSweepsAndStamps(t *testing.T) {
 				if ttl != nil {
 					item["ttl"] = ttl
 				}
-				if _, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item})))
 			}
-			if _, err := db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key("by hand")}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table,
+				Key: key("by hand")})))
 			for i, at := range []int64{now, now + 2*3600_000} {
 				if n, err := s.Sweep(ctx, at); n != 1 || err != nil {
 					t.Errorf("sweep %d: %d deleted, error %v", i, n, err)
 				}
 			}
-			if err := m.Drain(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, m.Drain(ctx))
 			const service = "Service dynamodb.amazonaws.com"
 			if len(removed) != 3 || removed["past"] != service || removed["soon"] != service ||
 				removed["by hand"] != "by hand" {
 				t.Errorf("removed %v", removed)
 			}
 			out, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String(table)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			var left []string
 			for _, item := range out.Items {
 				left = append(left, item["SK"].(*types.AttributeValueMemberS).Value)
 			}
 			slices.Sort(left)
-			if strings.Join(left, " ") != "never text" {
-				t.Errorf("left %v", left)
-			}
+			check.Equal(t, strings.Join(left, " "), "never text", "left %v", left)
 		})
 	}
 }
@@ -122,9 +110,7 @@ func TestARenewedItemIsLeftAlone(t *testing.T) {
 	scanned["ttl"] = number(5)
 	renewed := key("renewed")
 	renewed["ttl"] = number(6)
-	if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: renewed}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: renewed})))
 	if deleted, err := s.remove(t.Context(), scanned); deleted || err != nil {
 		t.Errorf("deleted %v, error %v", deleted, err)
 	}

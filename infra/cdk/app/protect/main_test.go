@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // cloud answers as CloudFormation does of the stack "prod", which is in this status and whose
@@ -25,9 +26,7 @@ func cloud(t *testing.T, status string, resources ...string) (set *string) {
 		fmt.Fprintf(w, "<E><Error><Code>ValidationError</Code><Message>%s</Message></Error></E>", why)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, r.ParseForm())
 		action, policy := r.Form.Get("Action"), r.Form.Get("StackPolicyBody")
 		switch {
 		case r.Form.Get("StackName") != "prod":
@@ -146,9 +145,7 @@ func TestOptionsOfTheDeployment(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "cdk.json")
 		if c.file != "" {
-			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(path, []byte(c.file), 0o600))
 		}
 		stack, mayLose, err := chosen(path, c.args)
 		if err != nil || stack != c.stack || !slices.Equal(mayLose, c.mayLose) {
@@ -156,9 +153,7 @@ func TestOptionsOfTheDeployment(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "cdk.json")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte("{"), 0o600))
 	if _, _, err := chosen(path, nil); err == nil {
 		t.Error("a file that cannot be read is passed over")
 	}
