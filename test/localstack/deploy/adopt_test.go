@@ -13,8 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // adopted puts a table that the real Python client has made under a stack of ours,
@@ -31,7 +29,9 @@ func (w *world) adopted(t *testing.T) {
 	options := []string{"tableName=" + name, "gsi2Projection=ALL", "maxShards=1", "aggregatorPaused=true"}
 	paused := w.synth(t, "adopted", stack, options, nil)
 	mapping := filepath.Join(w.dir, "adopt.json")
-	check.Must(t, os.WriteFile(mapping, []byte(`{"Table":{"TableName":"`+name+`"}}`), 0o644))
+	if err := os.WriteFile(mapping, []byte(`{"Table":{"TableName":"`+name+`"}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	made := *w.describe(t, name).CreationDateTime
 	w.mustCDK(t, "import", "--app", paused, "--resource-mapping", mapping, "--force")
 	w.mustCDK(t, "deploy", "--app", paused, "--require-approval", "never")
@@ -42,10 +42,14 @@ func (w *world) adopted(t *testing.T) {
 	ours := &world{emulator: w.emulator, granted: map[string]int64{"acme": 8}, stack: stack, table: name}
 	ours.read(t)
 	app := w.user(t, "adopter", ours.outputs["AcquirePolicyArn"])
-	check.Must(t, ours.acquire(t.Context(), app, "acme", 4))
+	if err := ours.acquire(t.Context(), app, "acme", 4); err != nil {
+		t.Fatal(err)
+	}
 	w.python(t, name, "acme", 2)
 	ours.granted["acme"] += 2
-	check.Equal(t, w.usageItems(t, name), 0, "snapshots, although the aggregator is paused")
+	if n := w.usageItems(t, name); n != 0 {
+		t.Errorf("%d snapshots, although the aggregator is paused", n)
+	}
 	going := w.synth(t, "going", stack, options[:3], nil)
 	w.mustCDK(t, "deploy", "--app", going, "--require-approval", "never")
 	ours.counted(t, "acme")
@@ -69,6 +73,8 @@ func (w *world) usageItems(t *testing.T, table string) int {
 		TableName: aws.String(table), FilterExpression: aws.String("begins_with(SK, :sk)"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":sk": text("#USAGE#")},
 	})
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return len(out.Items)
 }

@@ -21,7 +21,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -33,7 +32,9 @@ func (w *world) alerted(t *testing.T) {
 	arrived := make(chan string, 10)
 	slack := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		check.NoError(t, err)
+		if err != nil {
+			t.Error(err)
+		}
 		arrived <- string(body)
 	}))
 	defer slack.Close()
@@ -53,8 +54,9 @@ func (w *world) alerted(t *testing.T) {
 		event := w.spending(t, "by-"+c.name)
 		for _, without := range []string{c.action, ""} {
 			w.limit(t, role, policy.without(without, ""))
-			check.MustEqual(t, w.invoke(t, "Aggregator", event), `{"batchItemFailures":[]}`,
-				"%s, without %q", c.name, without)
+			if answer := w.invoke(t, "Aggregator", event); answer != `{"batchItemFailures":[]}` {
+				t.Fatalf("%s, without %q: %s", c.name, without, answer)
+			}
 		}
 		select {
 		case got := <-arrived:
@@ -85,7 +87,9 @@ func (w *world) spending(t *testing.T, entity string) []byte {
 func (w *world) busOfRecipe(t *testing.T, address string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(w.emulator.root, "docs", "budgets-and-quotas.md"))
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	type properties struct {
@@ -102,27 +106,39 @@ func (w *world) busOfRecipe(t *testing.T, address string) string {
 			Properties properties `yaml:"Properties"`
 		} `yaml:"Rule"`
 	}
-	check.Must(t, yaml.Unmarshal([]byte(text), &recipe))
+	if err := yaml.Unmarshal([]byte(text), &recipe); err != nil {
+		t.Fatal(err)
+	}
 	p := recipe.Rule.Properties
 	p.EventPattern["detail"] = map[string]any{"percent": []any{map[string]any{"numeric": []any{">=", 40}}}}
 	pattern, err := json.Marshal(p.EventPattern)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := eventbridge.NewFromConfig(w.config(root))
 	name := aws.String("alerts")
 	bus, err := e.CreateEventBus(t.Context(), &eventbridge.CreateEventBusInput{Name: name})
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	connection, err := e.CreateConnection(t.Context(), &eventbridge.CreateConnectionInput{Name: name,
 		AuthorizationType: types.ConnectionAuthorizationTypeApiKey,
 		AuthParameters: &types.CreateConnectionAuthRequestParameters{
 			ApiKeyAuthParameters: &types.CreateConnectionApiKeyAuthRequestParameters{
 				ApiKeyName: aws.String("Authorization"), ApiKeyValue: aws.String("unused")}}})
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	slack, err := e.CreateApiDestination(t.Context(), &eventbridge.CreateApiDestinationInput{Name: name,
 		ConnectionArn: connection.ConnectionArn, HttpMethod: types.ApiDestinationHttpMethodPost,
 		InvocationEndpoint: aws.String(address)})
-	check.Must(t, err)
-	check.Must(t, check.Err(e.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventBusName: name,
-		EventPattern: aws.String(string(pattern))})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventBusName: name,
+		EventPattern: aws.String(string(pattern))}); err != nil {
+		t.Fatal(err)
+	}
 	out, err := e.PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: name, EventBusName: name,
 		Targets: []types.Target{{Id: name, Arn: slack.ApiDestinationArn,
 			RoleArn: aws.String("arn:aws:iam::" + account + ":role/any"),
@@ -139,7 +155,9 @@ func (w *world) topicTo(t *testing.T, address string, arrived <-chan string) str
 	t.Helper()
 	s := sns.NewFromConfig(w.config(root))
 	topic, err := s.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("alerts")})
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Subscribe(t.Context(), &sns.SubscribeInput{TopicArn: topic.TopicArn, Protocol: aws.String("http"),
 		Endpoint: aws.String(address)}); err != nil {
 		t.Fatal(err)

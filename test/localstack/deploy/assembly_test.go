@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 const contextPrefix = "zae-limiter:"
@@ -38,9 +36,13 @@ func (e *emulator) synth(t *testing.T, name, stack string, options []string, cha
 
 	path := filepath.Join(out, stack+".template.json")
 	old, err := os.ReadFile(path)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var template map[string]any
-	check.Must(t, json.Unmarshal(old, &template))
+	if err := json.Unmarshal(old, &template); err != nil {
+		t.Fatal(err)
+	}
 	found := resources{}
 	for id, r := range template["Resources"].(map[string]any) {
 		found[id] = r.(map[string]any)
@@ -51,8 +53,12 @@ func (e *emulator) synth(t *testing.T, name, stack string, options []string, cha
 		change(found)
 	}
 	text, err := json.Marshal(template)
-	check.Must(t, err)
-	check.Must(t, os.WriteFile(path, text, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	rename(t, out, stack, text)
 	return out
 }
@@ -85,14 +91,22 @@ func (e *emulator) ownPrograms(t *testing.T, out string, all resources) {
 				continue
 			}
 			program, err := os.ReadFile(filepath.Join(e.root, "dist", "local", function, "bootstrap"))
-			check.Must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			bootstrap := filepath.Join(out, asset, "bootstrap")
-			check.Must(t, os.Remove(bootstrap))
-			check.Must(t, os.WriteFile(bootstrap, program, 0o755))
+			if err := os.Remove(bootstrap); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(bootstrap, program, 0o755); err != nil {
+				t.Fatal(err)
+			}
 			replaced++
 		}
 	}
-	check.MustEqual(t, replaced, 3, "functions in the template")
+	if replaced != 3 {
+		t.Fatalf("%d functions in the template, want 3", replaced)
+	}
 }
 
 // rename gives a changed template the key of its content: the tool uploads
@@ -101,11 +115,15 @@ func rename(t *testing.T, out, stack string, template []byte) {
 	t.Helper()
 	assets := filepath.Join(out, stack+".assets.json")
 	text, err := os.ReadFile(assets)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var listed struct {
 		Files map[string]struct{ Source struct{ Path string } }
 	}
-	check.Must(t, json.Unmarshal(text, &listed))
+	if err := json.Unmarshal(text, &listed); err != nil {
+		t.Fatal(err)
+	}
 	sum := sha256.Sum256(template)
 	for key, file := range listed.Files {
 		if file.Source.Path != stack+".template.json" {
@@ -114,9 +132,13 @@ func rename(t *testing.T, out, stack string, template []byte) {
 		old, _, _ := strings.Cut(key, "-")
 		for _, path := range []string{assets, filepath.Join(out, "manifest.json")} {
 			text, err := os.ReadFile(path)
-			check.Must(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			text = bytes.ReplaceAll(text, []byte(old), []byte(hex.EncodeToString(sum[:])))
-			check.Must(t, os.WriteFile(path, text, 0o644))
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return
 	}

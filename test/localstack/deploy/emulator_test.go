@@ -30,7 +30,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -56,7 +55,9 @@ type emulator struct {
 func startEmulator(t *testing.T) *emulator {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := &emulator{root: root, dir: t.TempDir()}
 	cert, key := e.certificate(t)
 	// Between choosing a port and the bind another process may take it.
@@ -83,7 +84,9 @@ func (e *emulator) launch(t *testing.T, cert, key string) bool {
 		"AWS_ENDPOINT_URL="+e.url, "AWS_CA_BUNDLE="+cert, "SSL_CERT_FILE="+cert, "AWS_EC2_METADATA_DISABLED=true",
 		"IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0", "STATE_DIR="+e.folder(t, "state"), "S3_DATA_DIR="+e.folder(t, "s3"))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, &said, &said
-	check.Must(t, cmd.Start(), "MiniStack: (make test-deploy installs it)")
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("MiniStack: %v (make test-deploy installs it)", err)
+	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	t.Cleanup(func() {
@@ -104,7 +107,9 @@ func (e *emulator) launch(t *testing.T, cert, key string) bool {
 func (e *emulator) folder(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(e.dir, name)
-	check.Must(t, os.MkdirAll(path, 0o755))
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return path
 }
 
@@ -113,7 +118,9 @@ func (e *emulator) folder(t *testing.T, name string) string {
 func (e *emulator) certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -121,18 +128,26 @@ func (e *emulator) certificate(t *testing.T) (cert, key string) {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cert, key = filepath.Join(e.dir, "cert.pem"), filepath.Join(e.dir, "key.pem")
 	for path, block := range map[string]*pem.Block{
 		cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret},
 	} {
-		check.Must(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	pool := x509.NewCertPool()
 	parsed, err := x509.ParseCertificate(der)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pool.AddCert(parsed)
 	e.http = &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	return cert, key
@@ -141,7 +156,9 @@ func (e *emulator) certificate(t *testing.T) (cert, key string) {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -224,7 +241,9 @@ func (e *emulator) mustCDK(t *testing.T, args ...string) string {
 	t.Helper()
 	began := time.Now()
 	out, err := e.cdk(args...)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Logf("cdk %s: %.1f s", args[0], time.Since(began).Seconds())
 	return out
 }

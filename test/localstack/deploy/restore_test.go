@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -38,7 +37,9 @@ func (w *world) budget(t *testing.T, id identity, table string, cost int64) erro
 func (w *world) restored(t *testing.T) {
 	const name = tableName + "-2"
 	db := w.dynamodb(root)
-	check.Must(t, w.budget(t, root, tableName, 4))
+	if err := w.budget(t, root, tableName, 4); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.acquire(t.Context(), root, "acme", 2); err != nil { // perhaps not counted yet
 		t.Fatal(err)
 	}
@@ -50,7 +51,9 @@ func (w *world) restored(t *testing.T) {
 	// What goes on on the old table after the restore point.
 	old := &world{emulator: w.emulator, granted: map[string]int64{"acme": w.granted["acme"]}, stack: w.stack,
 		table: tableName, outputs: w.outputs}
-	check.Must(t, errors.Join(old.acquire(t.Context(), root, "acme", 5), w.budget(t, root, tableName, 3)))
+	if err := errors.Join(old.acquire(t.Context(), root, "acme", 5), w.budget(t, root, tableName, 3)); err != nil {
+		t.Fatal(err)
+	}
 	old.counted(t, "acme")
 
 	said, err := w.tool("-t", name, "table", "check")
@@ -76,11 +79,19 @@ func (w *world) restored(t *testing.T) {
 	// of the two tables has what it has left.
 	app := w.user(t, "application-restored", w.outputs["AcquirePolicyArn"])
 	w.mayAcquire(t, "application-restored", name)
-	check.NoError(t, w.budget(t, app, name, 6), "six of ten are left, as at the restore point")
-	check.Is(t, w.budget(t, app, name, 1), limiter.ErrLimited, "an eleventh is not denied")
-	check.NoError(t, w.budget(t, app, tableName, 3), "the old table has three left")
+	if err := w.budget(t, app, name, 6); err != nil {
+		t.Errorf("six of ten are left, as at the restore point: %v", err)
+	}
+	if err := w.budget(t, app, name, 1); !errors.Is(err, limiter.ErrLimited) {
+		t.Errorf("an eleventh is not denied: %v", err)
+	}
+	if err := w.budget(t, app, tableName, 3); err != nil {
+		t.Errorf("the old table has three left: %v", err)
+	}
 	w.table = name
-	check.Must(t, w.acquire(t.Context(), app, "acme", 7))
+	if err := w.acquire(t.Context(), app, "acme", 7); err != nil {
+		t.Fatal(err)
+	}
 
 	options := []string{"namespaces=default,team-a,team-b", "tableName=" + name,
 		"existingStreamArn=" + aws.ToString(is.LatestStreamArn)}
@@ -96,7 +107,9 @@ func (w *world) restored(t *testing.T) {
 		t.Errorf("outputs %v", w.outputs)
 	}
 	w.counted(t, "acme") // what was counted at the restore point, or not yet, and seven
-	check.Must(t, w.acquire(t.Context(), app, "acme", 2))
+	if err := w.acquire(t.Context(), app, "acme", 2); err != nil {
+		t.Fatal(err)
+	}
 	w.counted(t, "acme")
 	old.counted(t, "acme") // the gap is in the usage of the old table, which is kept
 	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
@@ -115,6 +128,8 @@ func (w *world) mayAcquire(t *testing.T, user, table string) {
 	if err != nil {
 		t.Fatal(err, said)
 	}
-	check.Must(t, check.Err(w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String(user),
-		PolicyName: aws.String(fmt.Sprintf("acquire-%s", table)), PolicyDocument: aws.String(said)})))
+	if _, err := w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String(user),
+		PolicyName: aws.String(fmt.Sprintf("acquire-%s", table)), PolicyDocument: aws.String(said)}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -9,8 +9,6 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // setup invokes the setup function as CloudFormation does, with a namespace and what
@@ -20,7 +18,9 @@ func (w *world) setup(t *testing.T, function, namespace, declared string) string
 	answers := make(chan []byte, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		check.NoError(t, err)
+		if err != nil {
+			t.Error(err)
+		}
 		answers <- body
 	}))
 	defer server.Close()
@@ -32,12 +32,16 @@ func (w *world) setup(t *testing.T, function, namespace, declared string) string
 			"Manifests": []string{"{namespace: " + namespace + ", " + declared + "}"},
 		},
 	})
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.invoke(t, "Setup", event)
 	select {
 	case body := <-answers:
 		var answer struct{ Status string }
-		check.Must(t, json.Unmarshal(body, &answer))
+		if err := json.Unmarshal(body, &answer); err != nil {
+			t.Fatal(err)
+		}
 		return answer.Status
 	case <-time.After(patience):
 		t.Fatalf("%s has not answered", function)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -48,9 +47,12 @@ module "limits" {
 // looks at the table that it makes; a second plan changes nothing, and the table cannot be
 // destroyed in passing.
 func TestTerraformModule(t *testing.T) {
-	check.Must(t, check.Err(exec.LookPath("terraform")), "the module is not tried")
-	check.Must(t, check.Err(os.Stat(tfPlugins)),
-		"the module is not tried, for want of a mirror of Terraform's providers")
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Fatalf("the module is not tried: %v", err)
+	}
+	if _, err := os.Stat(tfPlugins); err != nil {
+		t.Fatalf("the module is not tried, for want of a mirror of Terraform's providers: %v", err)
+	}
 	e := startEmulator(t)
 	dir := e.folder(t, "terraform")
 	try := func(args ...string) (string, error) {
@@ -70,15 +72,21 @@ func TestTerraformModule(t *testing.T) {
 	module := filepath.Join(e.root, "limitertable", "terraform")
 	run("fmt", "-check", "-diff", module)
 	text := fmt.Sprintf(userModule, e.url, region, module)
-	check.Must(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600))
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	run("init", "-input=false", "-plugin-dir="+tfPlugins)
 	run("validate")
 	run("apply", "-input=false", "-auto-approve")
 	is, err := limitertable.Describe(t.Context(), e.dynamodb(root), "tf-limits")
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	must := limitertable.Deployed()
 	must.TTLAttribute = is.Spec.TTLAttribute // the emulator does not tell of it
-	check.NoError(t, must.Check(is))
+	if err := must.Check(is); err != nil {
+		t.Error(err)
+	}
 	if said := run("plan", "-input=false"); !strings.Contains(said, "No changes.") {
 		t.Errorf("a second plan:\n%s", said)
 	}

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/childproc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -93,7 +92,9 @@ func driverFor(t testing.TB, e *engine.Engine, version string, number int) *driv
 		return d
 	}
 	d, err := startDriver(e, version)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	drivers.running[name] = d
 	return d
 }
@@ -196,7 +197,9 @@ func (d *driver) do(t testing.TB, out any, op string, args kv) *pyError {
 	if raised, ok := errors.AsType[*pyError](err); ok {
 		return raised
 	}
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return nil
 }
 
@@ -276,14 +279,18 @@ func (p *python) try(out any, method string, args kv) *pyError {
 // call is try for what must succeed.
 func (p *python) call(out any, method string, args kv) {
 	p.t.Helper()
-	check.Must(p.t, p.try(out, method, args), "Python %s: %s(%v)", p.driver.version, method, args)
+	if err := p.try(out, method, args); err != nil {
+		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
+	}
 }
 
 // repository calls a method of the Repository, which must succeed.
 func (p *python) repository(out any, method string, args kv) {
 	p.t.Helper()
 	call := kv{"client": p.id, "on": "repository", "method": method, "args": args}
-	check.Must(p.t, p.driver.do(p.t, out, "call", call), "Python %s: %s(%v)", p.driver.version, method, args)
+	if err := p.driver.do(p.t, out, "call", call); err != nil {
+		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
+	}
 }
 
 // pyLease is an open with block.
@@ -309,7 +316,9 @@ func (p *python) tryAcquire(entity, resource string, costs limiter.Costs, more k
 func (p *python) acquire(entity, resource string, costs limiter.Costs) *pyLease {
 	p.t.Helper()
 	lease, err := p.tryAcquire(entity, resource, costs, nil)
-	check.Must(p.t, err, "Python %s: acquire %s/%s %v", p.driver.version, entity, resource, costs)
+	if err != nil {
+		p.t.Fatalf("Python %s: acquire %s/%s %v: %v", p.driver.version, entity, resource, costs, err)
+	}
 	return lease
 }
 
@@ -341,8 +350,9 @@ func (l *pyLease) do(op string, more kv) {
 	for name, value := range more {
 		args[name] = value
 	}
-	check.Must(l.python.t, l.python.driver.do(l.python.t, nil, op, args),
-		"Python %s: %s %v", l.python.driver.version, op, args)
+	if err := l.python.driver.do(l.python.t, nil, op, args); err != nil {
+		l.python.t.Fatalf("Python %s: %s %v: %v", l.python.driver.version, op, args, err)
+	}
 }
 
 // pyLimit is a limit as the Python API takes and returns it.

@@ -13,7 +13,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
@@ -26,25 +25,39 @@ func TestAnswersAreAsOpenAPIHasThem(t *testing.T) {
 	w.run(t, "disable -y -e off -r api")
 	p := w.serve(t, freePort(t))
 	resp, err := http.Get(p.http + "/openapi.yaml")
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	doc, err := openapi3.NewLoader().LoadFromData(text)
-	check.Must(t, err)
-	check.Must(t, doc.Validate(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	router, err := gorillamux.NewRouter(doc)
-	check.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	answered := map[string]bool{} // "/v1/acquire 200"
 	var lease string
 	post := func(status int, acceptable bool, path, body string) {
 		t.Helper()
 		body = strings.ReplaceAll(body, "LEASE", lease)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http+"/v1/"+path, strings.NewReader(body))
-		check.Must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		req.Header.Set("Content-Type", "application/json")
 		route, params, err := router.FindRoute(req)
-		check.Must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		in := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params,
 			Options: &openapi3filter.Options{SkipSettingDefaults: true}}
 		if err := openapi3filter.ValidateRequest(t.Context(), in); (err == nil) != acceptable {
@@ -52,18 +65,28 @@ func TestAnswersAreAsOpenAPIHasThem(t *testing.T) {
 		}
 		req.Body = io.NopCloser(strings.NewReader(body))
 		resp, err := http.DefaultClient.Do(req)
-		check.Must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer func() { _ = resp.Body.Close() }()
 		answer, err := io.ReadAll(resp.Body)
-		check.Must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		answered[fmt.Sprint("/v1/", path, " ", resp.StatusCode)] = true
-		check.Equal(t, resp.StatusCode, status, "%s %.100s: %s", path, body, answer)
-		check.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		if resp.StatusCode != status {
+			t.Errorf("%s %.100s: %d %s, want %d", path, body, resp.StatusCode, answer, status)
+		}
+		if err := openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
 			RequestValidationInput: in, Status: resp.StatusCode, Header: resp.Header,
 			Body: io.NopCloser(bytes.NewReader(answer)),
-		}), "%s %.100s: %d", path, body, resp.StatusCode)
+		}); err != nil {
+			t.Errorf("%s %.100s: %d %v", path, body, resp.StatusCode, err)
+		}
 		var got struct{ Lease string }
-		check.NoError(t, json.Unmarshal(answer, &got))
+		if err := json.Unmarshal(answer, &got); err != nil {
+			t.Error(err)
+		}
 		if got.Lease != "" {
 			lease = got.Lease
 		}
