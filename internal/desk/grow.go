@@ -38,7 +38,7 @@ func (d *Desks) Mend(ctx context.Context, k *Desk) {
 func (d *Desks) reshape(ctx context.Context, k *Desk, plan *shard.Plan, before int) {
 	defer d.StopGrowing(k)
 	given := plan.Images()
-	steps, err := shard.Run(ctx, each{d.Store, d}, plan, d.Now)
+	_, err := shard.Run(ctx, each{d.Store, d}, plan, d.Now)
 	if err != nil {
 		d.Observe(ctx, Event{Kind: Upkeep, Name: k.Name, Op: "split", Err: err})
 	}
@@ -48,7 +48,7 @@ func (d *Desks) reshape(ctx context.Context, k *Desk, plan *shard.Plan, before i
 		if !slices.ContainsFunc(given, func(g table.Shard) bool { return decide.Same(g, image) }) {
 			d.see(image, now, decide.Unsent)
 		} // else it is no news, and must not look fresh: without another look a request waits for ever
-		if steps > 0 && image.State.Shard == 0 && image.State.Shards != before {
+		if plan.Changed() && image.State.Shard == 0 && image.State.Shards != before {
 			d.Observe(ctx, Event{Kind: Reshaped, Name: k.Name, Before: before, After: image.State.Shards})
 		}
 	}

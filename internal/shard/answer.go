@@ -12,6 +12,7 @@ import (
 // Applied takes in that a step was carried out. item is what a single write
 // returned; it may be nil.
 func (p *Plan) Applied(s Step, item item.Item) {
+	p.did = p.did || s.Shard == 0 && s.Action != Look
 	switch s.Action {
 	case Look, Recount:
 		p.see(s.Shard, item)
@@ -89,6 +90,9 @@ func (p *Plan) over() bool {
 	return p.absent[0] || p.refusals[0] >= maxRefusals || len(zero.Partial) > 0 ||
 		known && (count < min(from, p.target) || count > max(from, p.target))
 }
+
+// Changed reports whether the plan itself has split or merged shard 0, or changed its count.
+func (p *Plan) Changed() bool { return p.did }
 
 // Without saves a look at shards that were found missing.
 func (p *Plan) Without(missing ...int) *Plan {

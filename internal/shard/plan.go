@@ -56,6 +56,7 @@ type Plan struct {
 	falls  bool // shards may have to be merged, not only split
 	strays bool // merge shards beyond the target too
 	asks   bool // the target is what shard 0 says when it is asked
+	did    bool // it has changed shard 0
 	shrink func(zero table.Shard, now int64) (count int)
 
 	// By shard: its newest image; whether it was found missing; the count at which its

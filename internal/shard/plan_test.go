@@ -105,8 +105,9 @@ func TestStepsOfAFallingCount(t *testing.T) {
 		for _, k := range c.known {
 			known = append(known, s.image(t, k))
 		}
-		steps := s.walk(t, shard.Shrink(s.image(t, 0), c.count, known...))
-		if got := strings.Join(steps, ", "); got != c.steps || s.counts(t) != c.becomes {
+		p := shard.Shrink(s.image(t, 0), c.count, known...)
+		steps := s.walk(t, p)
+		if got := strings.Join(steps, ", "); got != c.steps || s.counts(t) != c.becomes || !p.Changed() {
 			t.Errorf("%s: %s: %s\nwant %s: %s", c.name, got, s.counts(t), c.steps, c.becomes)
 		}
 	}
@@ -289,7 +290,8 @@ func TestAPlanWhoseReasonIsGoneEnds(t *testing.T) {
 			s[b.Key()] = b.Item()
 		}
 		before := s.counts(t)
-		if steps := strings.Join(s.walk(t, c.plan), ", "); steps != c.steps || s.counts(t) != before {
+		steps := strings.Join(s.walk(t, c.plan), ", ")
+		if steps != c.steps || s.counts(t) != before || c.plan.Changed() {
 			t.Errorf("%s: %s: %s, want %s: %s", c.name, steps, s.counts(t), c.steps, before)
 		}
 	}
