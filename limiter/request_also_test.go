@@ -89,6 +89,22 @@ func TestSeveralKeysCascade(t *testing.T) {
 	w.wantSpent(l, "refused", map[string]int64{acme: 5, "org": 5, "bob": 1, "team": 1})
 }
 
+// An entity that cascades by the time of a charge is charged with its parent, which belongs to its part: what is
+// settled of that is settled of both, and of the other part nothing.
+func TestChargeOfAPartThatCascadesSince(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.entity(l, acme, "")
+	lease := must(t, l, alsoOf(1, 5))
+	w.entity(l, acme, "org")
+	l.ForgetConfig()
+	check.Must(t, lease.Charge(t.Context(), Costs{"rpm": 2}))
+	w.wantSpent(l, "charged", map[string]int64{acme: 3, "org": 2, everybody: 5})
+	check.Must(t, lease.SettlePart(everybody, gpt, Costs{"rpm": 7}))
+	check.Must(t, lease.Settle(Costs{"rpm": 4}))
+	check.Must(t, lease.Commit(t.Context()))
+	w.wantSpent(l, "settled", map[string]int64{acme: 4, "org": 4, everybody: 7})
+}
+
 // How a lease of several parts ends: each part pays its own.
 func TestLeasesOfSeveralKeysEnd(t *testing.T) {
 	for _, c := range []struct {

@@ -163,17 +163,18 @@ func queueFull(err error) *LimitError {
 
 // patience is how much longer than until there is room somebody waits before asking for it: at
 // random up to what refills half a capacity. Without it, the first in the line of every process
-// would ask for every token: 16 processes would send 16 writes for it. Each time that others had
-// taken the room it doubles, but nobody waits for longer than what refills a capacity: then all that
-// the queue owes is paid back, and without a request tokens would only pile up.
+// would ask for every token: 16 processes would send 16 writes for it. When others had taken the room,
+// it is up to a capacity, and at least half of one if that happened again. Nobody waits for longer: then
+// all that the queue owes is paid back, and without a request tokens would only pile up.
 func (e *LimitError) patience(missed int) time.Duration {
 	for _, s := range e.Statuses {
 		if s.Limit == e.Limit {
 			if s.Refill == 0 { // a quota: at its edge all ask
 				return time.Duration(store.Random() % uint64(2*time.Second))
 			}
-			whole := min(float64(s.Period)/float64(s.Refill)*float64(s.Capacity-s.Floor), float64(48*time.Hour))
-			return time.Duration(min(whole, float64(store.Random()%uint64(whole*float64(int(1)<<missed)/2+1))))
+			half := min(float64(s.Period)/float64(s.Refill)*float64(s.Capacity-s.Floor)/2, float64(24*time.Hour))
+			least, most := half*float64(max(missed-1, 0)), half*float64(min(missed+1, 2))
+			return time.Duration(least) + time.Duration(store.Random()%uint64(most-least+1))
 		}
 	}
 	return 0

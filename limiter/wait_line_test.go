@@ -288,31 +288,34 @@ func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
 	}
 }
 
-// The first in a line waits at random for up to what refills half a capacity, doubled for each time
-// that others took the room, but never longer than a capacity takes: then all debt is paid back. At
-// the edge of a quota all ask within 2 s.
+// The first in a line waits at random for up to what refills half a capacity; for up to a capacity if
+// others took the room, for half of one at least if they did again, and never longer: then all debt is
+// paid back. At the edge of a quota all ask within 2 s.
 func TestPatienceInLine(t *testing.T) {
 	newWorld(t) // its chance
 	rate := Status{Limit: "a", Capacity: 100, Refill: 10, Period: time.Second}
 	floored, slow, quota, all := rate, rate, rate, rate
 	floored.Floor, quota.Refill, slow.Period, all.Floor = 50, 0, 24*time.Hour, 100
 	for _, c := range []struct {
-		status Status
-		missed int
-		most   time.Duration
+		status      Status
+		missed      int
+		least, most time.Duration
 	}{
-		{rate, 0, 5 * time.Second}, {rate, 1, 10 * time.Second}, {rate, 2, 10 * time.Second},
-		{floored, 0, 2500 * time.Millisecond}, {floored, 1, 5 * time.Second}, {floored, 2, 5 * time.Second},
-		{slow, 0, 24 * time.Hour}, {quota, 2, 2 * time.Second},
-		{all, 0, 0},
+		{rate, 0, 0, 5 * time.Second}, {rate, 1, 0, 10 * time.Second}, {rate, 2, 5 * time.Second, 10 * time.Second},
+		{floored, 0, 0, 2500 * time.Millisecond}, {floored, 1, 0, 5 * time.Second},
+		{floored, 2, 2500 * time.Millisecond, 5 * time.Second},
+		{slow, 0, 0, 24 * time.Hour}, {quota, 2, 0, 2 * time.Second},
+		{all, 0, 0, 0},
 	} {
 		e := &LimitError{Limit: "a", Statuses: []Status{{Limit: "b"}, c.status}}
-		longest := time.Duration(0)
+		shortest, longest := c.most, time.Duration(0)
 		for range 200 {
-			longest = max(longest, e.patience(c.missed))
+			d := e.patience(c.missed)
+			shortest, longest = min(shortest, d), max(longest, d)
 		}
-		if longest > c.most || longest < c.most*9/10 {
-			t.Errorf("%+v, missed %d: up to %v, want %v", c.status, c.missed, longest, c.most)
+		tenth := (c.most - c.least) / 10
+		if longest > c.most || longest < c.most-tenth || shortest < c.least || shortest > c.least+tenth {
+			t.Errorf("%+v, missed %d: from %v to %v, want %v to %v", c.status, c.missed, shortest, longest, c.least, c.most)
 		}
 	}
 	check.Equal(t, (&LimitError{Limit: "a"}).patience(0), 0, "a limit that is not told")
