@@ -282,7 +282,7 @@ func TestAccessIsDeclared(t *testing.T) {
 			check.Equal(t, w.says(at), "disabled on", "%s says", at)
 			d := w.eventsAt(at)[0].Details
 			if d["disabled"] != true || d["cascade"] != true || (d["limits"] != nil) != limits {
-				t.Errorf("the event tells %v", d)
+				t.Errorf("the event has %v", d)
 			}
 			w.apply(with(AccessBypassed, CascadeOff))
 			acquire(nil)

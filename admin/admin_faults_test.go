@@ -219,7 +219,8 @@ func (w *world) before(op memdynamo.OpName, f func()) {
 	})
 }
 
-// read is one way to read: it is left after so many entries, 0 for never, and tells how many came.
+// read calls one of the functions that read, and counts the entries that came. It breaks off after so many; 0 is
+// never.
 type read func(ctx context.Context, leave int) (n int, err error)
 
 func single(f func(ctx context.Context) error) read {
@@ -244,7 +245,7 @@ func listing[T any](f func(ctx context.Context) iter.Seq2[T, error]) read {
 	}
 }
 
-// reads are all that only tells.
+// reads are all functions that only read, by name.
 func reads(w *world) map[string]read {
 	day := time.UnixMilli(start)
 	configs := func(at Scope) read {
@@ -333,7 +334,7 @@ func readable(t *testing.T) *world {
 	return w
 }
 
-// Who leaves a listing after any entry is not told any more: the language would panic.
+// A caller may break off a listing after any entry. A listing that went on then would panic.
 func TestListingsCanBeLeft(t *testing.T) {
 	w := readable(t)
 	for name, read := range reads(w) {
@@ -347,8 +348,7 @@ func TestListingsCanBeLeft(t *testing.T) {
 	}
 }
 
-// Whichever call of a listing or a look-up fails, the operator is told that it did: none ends early as
-// if that were all.
+// Whichever call fails, a listing or a look-up returns its error: none ends early, as if that were all.
 func TestReadsReportFailedCalls(t *testing.T) {
 	w := readable(t)
 	for name, read := range reads(w) {

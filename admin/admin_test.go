@@ -205,7 +205,7 @@ func TestWhatIsRefusedAfterALook(t *testing.T) {
 	}
 }
 
-// spoilt returns an item whose attributes, but for its keys, are all of a type that nobody stores.
+// spoilt returns an item of which all attributes but the keys have a type that is never stored.
 func spoilt(it item.Item) item.Item {
 	out := maps.Clone(it)
 	for attr := range it {
@@ -216,8 +216,8 @@ func spoilt(it item.Item) item.Item {
 	return out
 }
 
-// An item that cannot be read fails what would tell of it, and nothing else. Where it is one of many, it is
-// the last that is told; buckets and stored limits go on with the others.
+// An item that cannot be read fails the functions that would return it, and no others. A listing ends with it;
+// those of buckets and stored limits go on.
 func TestWhatCannotBeRead(t *testing.T) {
 	w := readable(t)
 	w.apply(declare())

@@ -137,7 +137,7 @@ func TestOneOfManyAtOnceProbes(t *testing.T) {
 				})
 			}
 			all.Wait()
-			check.Equal(t, calls.Load(), 1, "50 calls went out, want one")
+			check.Equal(t, calls.Load(), 1, "calls that went out, of 50")
 			time.Sleep(desk.ProbesEvery)
 		}
 		time.Sleep(l.opts.Timeout) // what hangs ends

@@ -246,7 +246,7 @@ func TestStaleConfigurationYields(t *testing.T) {
 	}
 	w.advance(time.Minute) // for as long it yields
 	must(t, stale, stored(Costs{"rpm": 1}))
-	check.Equal(t, w.capacity(stale), 100, "a minute later the capacity is, want the 100 of the one that insists")
+	check.Equal(t, w.capacity(stale), 100, "the capacity a minute later: of the one that insists")
 }
 
 // Where some have a limit as a soft one, it denies all the same to those that have it as a hard

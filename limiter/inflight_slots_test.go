@@ -475,13 +475,13 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 			b := o.bucket(acme)
 			return b.State.Slots[b.State.Index(limit)].Used / bucket.Milli
 		}
-		check.Equal(t, used("rpd"), 3, "the quota are used, want all 3")
+		check.Equal(t, used("rpd"), 3, "used of the quota")
 		lease = o.must(w, takesJob(2))
 		o.db.Delete(layout.BucketKey(o.ns, acme, gpt, 0))
 		o.must(other, takesJob(1)) // a new one
 		check.Must(t, lease.Rollback(t.Context()))
 		o.free("the other is at work", 1)
-		check.Equal(t, used("rpm"), 0, "tokens are used, want that one is given back")
+		check.Equal(t, used("rpm"), 0, "tokens used: one is given back")
 	})
 }
 

@@ -64,7 +64,7 @@ func TestLeaseShowsWhatItHolds(t *testing.T) {
 			At: w.time()},
 	}
 	got := lease.Status()
-	check.MustEqual(t, fmt.Sprint(got), fmt.Sprint(want), "status %v, want %v", got, want)
+	check.MustEqual(t, fmt.Sprint(got), fmt.Sprint(want), "status")
 	lease.Status()[0].Remaining = 99
 	check.MustEqual(t, lease.Status()[0].Remaining, 8, "Status returns what the lease keeps")
 	if s := must(t, l, asks(Costs{"rpm": 2}, rpm10)).Status(); len(s) != 1 || s[0].Remaining != 6 {

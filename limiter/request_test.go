@@ -133,7 +133,7 @@ func TestOptionsThatAreNotGiven(t *testing.T) {
 	got.Now = nil
 	want := Options{Namespace: "default", Timeout: 2 * time.Second, DenyFor: time.Second, ConfigTTL: time.Minute,
 		Slack: 30, MaxBuckets: 10_000, MaxShards: 32, OnUnavailable: PolicyBlock, LocalShare: 10}
-	check.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%+v, want %+v", got, want)
+	check.Equal(t, fmt.Sprint(got), fmt.Sprint(want))
 	got, err = (&Options{DenyFor: -1, ConfigTTL: -time.Hour}).withDefaults() // negative times stand for none
 	if err != nil || got.DenyFor != 0 || got.ConfigTTL != 0 {
 		t.Errorf("%v, %v, %v", got.DenyFor, got.ConfigTTL, err)

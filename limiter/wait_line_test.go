@@ -318,7 +318,7 @@ func TestPatienceInLine(t *testing.T) {
 			t.Errorf("%+v, missed %d: from %v to %v, want %v to %v", c.status, c.missed, shortest, longest, c.least, c.most)
 		}
 	}
-	check.Equal(t, (&LimitError{Limit: "a"}).patience(0), 0, "a limit that is not told")
+	check.Equal(t, (&LimitError{Limit: "a"}).patience(0), 0, "patience for a limit that has no status")
 }
 
 // Behind somebody who was let in, there is room for as many more as fit into what the queue may still owe:

@@ -166,7 +166,7 @@ func summed(t *testing.T, dist string) {
 	text, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
 	check.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	check.Equal(t, len(lines), 5, "files, want 5: %s", text)
+	check.Equal(t, len(lines), 5, "files: %s", text)
 	templates, err := filepath.Glob(filepath.Join(dist, "*.template.json"))
 	if err != nil || len(templates) != 1 {
 		t.Fatalf("templates %q, %v", templates, err)

@@ -76,9 +76,9 @@ func checkWait(t *testing.T, tokens, rest int64, r bucket.Rate, need int64) {
 	}
 	switch {
 	case need <= tokens:
-		check.MustEqual(t, w, 0, "Wait(%d, %d, %v, %d) =, want 0: it is there", tokens, rest, r, need)
+		check.MustEqual(t, w, 0, "Wait(%d, %d, %v, %d): it is there", tokens, rest, r, need)
 	case need > r.Capacity || r.Amount == 0:
-		check.MustEqual(t, w, bucket.Never, "Wait(%d, %d, %v, %d) =, want Never", tokens, rest, r, need)
+		check.MustEqual(t, w, bucket.Never, "Wait(%d, %d, %v, %d)", tokens, rest, r, need)
 	case w == bucket.Never-1:
 		if e.After(w - 1).Covers(need) {
 			t.Fatalf("Wait(%d, %d, %v, %d) is saturated, but %d is enough", tokens, rest, r, need, w-1)

@@ -93,7 +93,7 @@ func TestFullMeansThatNothingIsHeld(t *testing.T) {
 			t.Errorf("level at %d is %d, want %d", at, got, want)
 		}
 	}
-	check.Equal(t, s.FullAt(15_000), 24_000, "full at, want 24 s")
+	check.Equal(t, s.FullAt(15_000), 24_000, "full at")
 	s.HeldUntil = 15_000 + bucket.MaxAhead + bucket.MaxSkew + 1 // no sound clock has written that
 	if got, _ := s.LevelAt(0, 20_000); got != 10_000 || s.SomeHeld(15_000) {
 		t.Errorf("level at 20 s is %d, some held %v", got, s.SomeHeld(15_000))

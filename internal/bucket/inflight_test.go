@@ -29,8 +29,8 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	if moved = moved.Take([]int64{3 * Milli, 0}); moved.Slots[0].Tokens != 3*Milli {
 		t.Errorf("%d are free after 4 in epoch 1 and 3 in epoch 2", moved.Slots[0].Tokens)
 	}
-	check.Equal(t, moved.Wait(0, 7*Milli), 21_000, "7 are free after ms, want 21000: when the 4 are forgotten")
-	check.Equal(t, moved.Wait(0, 8*Milli), 51_000, "8 are free after ms, want 51000: when the 3 are, too")
+	check.Equal(t, moved.Wait(0, 7*Milli), 21_000, "ms until 7 are free: when the 4 are forgotten")
+	check.Equal(t, moved.Wait(0, 8*Milli), 51_000, "ms until 8 are free: when the 3 are forgotten, too")
 }
 
 // What is given back comes from the present epoch, and what is more than was taken in it from
@@ -183,7 +183,7 @@ func TestEmptiedSlots(t *testing.T) {
 		t.Errorf("%+v, want all ten taken in epoch 2", got)
 	}
 	s.Slots[0] = got
-	check.Equal(t, s.Wait(0, Milli), 51_000, "one is free after ms, want 51000")
+	check.Equal(t, s.Wait(0, Milli), 51_000, "ms until one is free")
 	got.Tokens = 77
 	if got = got.Levelled(s); got.Tokens != 0 {
 		t.Errorf("its level is %d by what was taken", got.Tokens)
@@ -217,7 +217,7 @@ func TestWhenSlotsAreFree(t *testing.T) {
 		0: 0, 6 * Milli: 0,
 		7 * Milli: 60_000 + EdgeMargin - 40_000, 10 * Milli: 90_000 + EdgeMargin - 40_000, 10*Milli + 1: Never,
 	} {
-		check.Equal(t, s.untilFreed(s.Index("fly"), 40_000, need), want, "%d are free after ms", need)
+		check.Equal(t, s.untilFreed(s.Index("fly"), 40_000, need), want, "ms until %d are free", need)
 	}
 	check.Equal(t, s.untilFreed(s.Index("fly"), 200_000, 7*Milli), 0, "long after that: after ms")
 	sl.Taken[EpochSlot(1)] = 30 * Milli

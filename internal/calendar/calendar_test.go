@@ -296,7 +296,7 @@ func TestTheEndsOfTime(t *testing.T) {
 	c, err := Parse("m0@UTC")
 	check.Must(t, err)
 	for _, ms := range []int64{farthest + 1, -farthest - 1, math.MaxInt64, math.MinInt64} {
-		check.Equal(t, c.Next(ms), Never, "the edge after %d is, want none", ms)
+		check.Equal(t, c.Next(ms), Never, "the edge after %d", ms)
 	}
 	const hour = 3_600_000
 	for ms, want := range map[int64]int64{-1: 0, 0: hour, hour - 1: hour, -hour - 1: -hour, -hour: 0, -hour + 1: 0,

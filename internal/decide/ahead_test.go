@@ -109,7 +109,7 @@ func (p *process) grants(n int, milli, ms int64) (renew []int) {
 
 func (p *process) left(ms, want int64) {
 	p.t.Helper()
-	check.Equal(p.t, p.Left(0, "rps", clock(noon+ms)), want, "after %d ms are left", ms)
+	check.Equal(p.t, p.Left(0, "rps", clock(noon+ms)), want, "left after %d ms", ms)
 }
 
 // A process that was asked for ten tokens takes five more with the next charge: 80 % of what
@@ -125,7 +125,7 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	}
 	level, _ := p.image.State.LevelAt(p.image.State.Index("rps"), noon)
 	p.left(0, 5000)
-	check.Equal(t, level, 75_000, "100 tokens are left, want 75")
+	check.Equal(t, level, 75_000, "millitokens left of 100 tokens")
 	if h, ok := p.Grant(costing(5001, plenty), clock(noon)); ok {
 		t.Errorf("more was granted than is held: %+v", h)
 	}
@@ -135,7 +135,7 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 		t.Errorf("granted under another limit: %+v", h)
 	}
 	check.Slices(t, p.grants(22, 200, 0), []int{19},
-		"requests ask for more, want the one after which 1000 of 5000 are left, once")
+		"requests that ask for more: the one after which 1000 of 5000 are left, once")
 	p.Renewed(0)
 	p.Renewed(1) // of which nothing is known
 	if renew := p.grants(1, 200, 0); len(renew) != 1 {

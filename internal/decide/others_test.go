@@ -153,6 +153,6 @@ func TestOwnWritesDoNotCountAsOthers(t *testing.T) {
 		image := imageOf(0, 1, 4)
 		image.State.Slots[image.State.Index("rps")].Used = 5000
 		b.Took(image, Planned{Takes: takes, since: b.Seen(0).Serial}, asks(1, perSecond), nil, noon+1000)
-		check.Equal(t, b.facts.shards[0].others.rate("rps"), want, "takes %v: others take a second", takes)
+		check.Equal(t, b.facts.shards[0].others.rate("rps"), want, "takes %v: what others take a second", takes)
 	}
 }

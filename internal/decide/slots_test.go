@@ -33,7 +33,7 @@ func TestSlotsAreNoRate(t *testing.T) {
 		}
 	}
 	check.Equal(t, (&others{}).slack(image.State, want(1), 30), 3,
-		"the slack of slots is, want that of nothing known")
+		"the slack of slots: that of nothing known")
 	if at, limit := RoomIn(image, want(3), func(string) int64 { return 0 }); at <= now || limit != "fly" {
 		t.Errorf("there is room for 3 of 2 free slots at %d by %q", at, limit)
 	}

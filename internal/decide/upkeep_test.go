@@ -187,7 +187,7 @@ func TestSiblings(t *testing.T) {
 		got = append(got, image.State.Shard)
 	}
 	slices.Sort(got)
-	check.Slices(t, got, []int{1, 3}, "want 1 and 3")
+	check.Slices(t, got, []int{1, 3})
 }
 
 // A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0

@@ -237,7 +237,7 @@ func mended(others int64) table.Shard {
 func TestAMendDeclaresOthersTokens(t *testing.T) {
 	for _, others := range []int64{700, 0} {
 		h, mended := mends(t, others), mended(others)
-		check.Equal(t, h.Left("a", at(3000)), 1000, "can be granted, want what was taken, 1000")
+		check.Equal(t, h.Left("a", at(3000)), 1000, "can be granted: what was taken")
 		for _, c := range []struct{ now, told, left int64 }{
 			{3999, 1000 + others, 1000 + others}, {4000, 1000 + others, others}, {5000, others, 0},
 		} {

@@ -46,7 +46,7 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 				t.Errorf("%s: the counter is %d", c.name, sl.Used)
 			}
 		}
-		check.Equal(t, got, " "+c.want, "%s, want %s", c.name, c.want)
+		check.Equal(t, got, " "+c.want, c.name)
 		after := applied(t, Charge{Image: image, Costs: Costs(c.costs), Now: sampleNow, Force: true}.Plan().Update, put.Item)
 		if begins := !item.Equal(after[AttrGeneration], put.Item[AttrGeneration]); begins != c.begins {
 			t.Errorf("%s: another generation %v", c.name, begins)

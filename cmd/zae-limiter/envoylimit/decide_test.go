@@ -144,7 +144,7 @@ func TestPeriods(t *testing.T) {
 		ratelimit.RateLimitResponse_RateLimit_DAY: 1, ratelimit.RateLimitResponse_RateLimit_WEEK: 7,
 		ratelimit.RateLimitResponse_RateLimit_MONTH: 30, ratelimit.RateLimitResponse_RateLimit_YEAR: 365,
 	} {
-		check.Equal(t, periods[unit], days*24*time.Hour, "%v has, want %d days", unit, days)
+		check.Equal(t, periods[unit], days*24*time.Hour, "the length of %v", unit)
 	}
 }
 
