@@ -19,59 +19,6 @@ var ask = limiter.Request{
 	Limits: []limiter.Limit{limiter.PerMinute("rpm", 2)},
 }
 
-// A bucket is emptied, denies, and refills when the test moves the clock.
-func TestTheClockIsTheTests(t *testing.T) {
-	table := limitertest.New(t)
-	l := table.Limiter(nil)
-	for range 2 {
-		check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
-	}
-	_, err := l.Acquire(t.Context(), ask)
-	denied, ok := errors.AsType[*limiter.LimitError](err)
-	if !ok || denied.RetryAfter != 30*time.Second {
-		t.Fatalf("third of two: %v", err)
-	}
-	table.Advance(denied.RetryAfter - time.Millisecond)
-	check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrLimited, "a millisecond early")
-	table.Advance(time.Millisecond)
-	check.NoError(t, check.Err(l.Acquire(t.Context(), ask)), "in time")
-}
-
-func TestFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		table := limitertest.NewLive(t)
-		l := table.Limiter(nil)
-		check.Must(t, check.Err(l.Acquire(t.Context(), ask)))
-		table.Fail(limiter.ErrUnavailable)
-		check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrUnavailable, "unavailable")
-		open := ask
-		open.OnUnavailable = limiter.PolicyAllow
-		if lease, err := l.Acquire(t.Context(), open); err != nil || lease.Charged() {
-			t.Errorf("allowed: %v, %v", lease, err)
-		}
-		table.Fail(limiter.ErrUnknown)
-		check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrUnknown, "unknown")
-		table.Fail(nil)
-		time.Sleep(time.Second) // the limiter has begun to spare a table that does not answer
-		check.Is(t, check.Err(l.Acquire(t.Context(), ask)), limiter.ErrLimited,
-			"the lost answer took the second token")
-	})
-}
-
-// Stored limits are those of the same table.
-func TestStoredLimits(t *testing.T) {
-	table := limitertest.New(t)
-	ns := table.Admin("")
-	check.Must(t, ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 1)))
-	l := table.Limiter(&limiter.Options{OnUnavailable: limiter.PolicyAllow})
-	stored := limiter.Request{Entity: "acme", Resource: "api", Costs: limiter.Costs{"rpm": 1}}
-	check.Must(t, check.Err(l.Acquire(t.Context(), stored)))
-	buckets, err := ns.Peek(t.Context(), "acme", "api")
-	if err != nil || buckets[0].Levels[0].Remaining != 0 {
-		t.Errorf("%+v, %v", buckets, err)
-	}
-}
-
 func TestMisuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    func()
@@ -165,18 +112,6 @@ func TestNamespaces(t *testing.T) {
 	for name, want := range map[string]error{"other": nil, "": admin.ErrNotFound, "default": admin.ErrNotFound} {
 		check.Is(t, check.Err(table.Admin(name).Config(t.Context(), api)), want, "limits in namespace %q", name)
 	}
-}
-
-// Whoever waits in a bubble gets the tokens after the time that it takes, at once.
-func TestWaitingInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limitertest.NewLive(t).Limiter(nil)
-		begin := time.Now()
-		for range 10 {
-			check.Must(t, check.Err(l.Wait(t.Context(), ask)))
-		}
-		check.Equal(t, time.Since(begin), 4*time.Minute, "10 of a bucket of 2 with 2 per minute took")
-	})
 }
 
 // Leases keep their slots in a bubble. Advance moves the clock past their renewal, so they lose

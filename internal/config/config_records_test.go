@@ -54,6 +54,9 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 		for _, it := range []item.Item{n.Forward(), n.Reverse()} {
 			got, err := DecodeNamespace(it)
 			check("namespace", it, got, err, n)
+			if !IsNamespace(it) {
+				t.Errorf("%v is no record of a namespace", it)
+			}
 		}
 	}
 	for _, s := range []Resources{{Namespace: "ns"}, {Namespace: "ns", Names: []string{"gpt", "search"}}} {
@@ -61,20 +64,14 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 		check("registry", s.Item(), got, err, s)
 	}
 	v := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(0)}
+	if IsNamespace(v.Item()) || IsNamespace(Config{Namespace: "ns"}.Item()) {
+		t.Error("something else is taken for a record of a namespace")
+	}
 	got, err := DecodeVersion(v.Item())
 	check("version", v.Item(), got, err, v)
 	v.Lambda, v.UpdatedBy = "0.10.3", "me"
 	got, err = DecodeVersion(v.Item())
 	check("version", v.Item(), got, err, v)
-}
-
-// A namespace without a status, as older clients stored it, is active.
-func TestANamespaceWithoutAStatusIsActive(t *testing.T) {
-	it := Namespace{ID: "x", Name: "a", Status: NamespaceDeleted, CreatedAt: layout.Timestamp(0)}.Forward()
-	delete(it, attrStatus)
-	if n, err := DecodeNamespace(it); err != nil || n.Status != NamespaceActive {
-		t.Errorf("status %q, %v", n.Status, err)
-	}
 }
 
 // What other clients write is read: old attributes, null for nothing.
@@ -93,6 +90,11 @@ func TestDecodersReadForeignItems(t *testing.T) {
 	}
 	if c.Limits[0].Capacity != 100_000 || c.Limits[0].Period != 60_000 {
 		t.Errorf("tokens and seconds are not turned to millitokens and milliseconds: %+v", c.Limits[0])
+	}
+	it = Namespace{ID: "x", Name: "a", Status: NamespaceDeleted, CreatedAt: layout.Timestamp(0)}.Forward()
+	delete(it, attrStatus) // as older clients stored it
+	if n, err := DecodeNamespace(it); err != nil || n.Status != NamespaceActive {
+		t.Errorf("a namespace without a status is %q, %v", n.Status, err)
 	}
 }
 

@@ -22,19 +22,3 @@ func TestCountsAreForgottenAtZero(t *testing.T) {
 		}
 	}
 }
-
-// A namespace has two records, by its name and by its id; nothing else is one.
-func TestRecordsOfANamespace(t *testing.T) {
-	n := Namespace{ID: "id", Name: "default", CreatedAt: layout.Timestamp(sampleNow)}
-	for name, c := range map[string]struct {
-		it   item.Item
-		want bool
-	}{
-		"by its name": {n.Forward(), true}, "by its id": {n.Reverse(), true},
-		"a configuration": {Config{Namespace: "ns"}.Item(), false}, "the version": {Version{Schema: "1"}.Item(), false},
-	} {
-		if got := IsNamespace(c.it); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}

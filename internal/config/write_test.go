@@ -16,12 +16,6 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	limit := func(name string, n int64) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
 	}
-	soft := func(l bucket.Limit) bucket.Limit { l.Soft = true; return l }
-	floors := func(l bucket.Limit) bucket.Limit { l.Floors = "batch=40,free=60"; return l }
-	ahead := func(l bucket.Limit) bucket.Limit { l.Ahead = 500; return l }
-	slots := func(name string) bucket.Limit {
-		return bucket.Limit{Name: name, Capacity: 10 * bucket.Milli, Period: 120_000, InFlight: true}
-	}
 	stored := func(c Config, more item.Item) item.Item {
 		it := c.Item()
 		for attr, v := range more {
@@ -48,28 +42,8 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 			stored(at, item.Item{"disabled": item.S("bypass")})},
 		"a quota from the first use goes as others": {stored(with(rpm), item.Item{"w_rpd_cp": n, "w_rpd_rsa": n}), with(tpm),
 			with(tpm).Item()},
-		"schedules of a limit that stays, and of one that goes": {
-			stored(with(rpm, tpm), item.Item{"l_rpm_sched": n, "l_tpm_sched": n}), with(limit("rpm", 20)),
-			with(limit("rpm", 20)).Item()},
-		"a soft limit made hard": {
-			stored(with(rpm, tpm), item.Item{"l_rpm_soft": item.Bool(true), "l_tpm_soft": item.Bool(true)}),
-			with(limit("rpm", 20), soft(tpm)), stored(with(limit("rpm", 20), tpm), item.Item{"l_tpm_soft": item.Bool(true)})},
-		"slots that become a rate": {with(slots("rpm"), tpm).Item(), with(rpm, tpm), with(rpm, tpm).Item()},
-		"a rate that becomes slots": {stored(with(rpm), item.Item{"l_rpm_soft": item.Bool(true)}), with(slots("rpm")),
-			with(slots("rpm")).Item()},
-		"ahead that comes": {with(rpm, tpm).Item(), with(ahead(rpm), tpm),
-			stored(with(rpm, tpm), item.Item{"l_rpm_ah": item.N(500)})},
-		"ahead that goes":  {with(ahead(rpm), ahead(tpm)).Item(), with(ahead(rpm), tpm), with(ahead(rpm), tpm).Item()},
-		"floors that come": {with(rpm, tpm).Item(), with(floors(rpm), floors(tpm)), with(floors(rpm), floors(tpm)).Item()},
-		"floors that go": {with(floors(rpm), floors(slots("tpm"))).Item(), with(rpm, slots("tpm")),
-			with(rpm, slots("tpm")).Item()},
-		"slots that go": {stored(with(slots("rpm"), tpm), item.Item{"s_rpm_x": n}), with(tpm), with(tpm).Item()},
-		"slots that change": {stored(with(slots("rpm")), item.Item{"s_rpm_x": n}), with(slots("rpm"), tpm),
-			with(slots("rpm"), tpm).Item()},
 		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
 			with(limit("rpm_x", 4)), with(limit("rpm_x", 4)).Item()},
-		"a limit of another kind is replaced": {stored(with(rpm), item.Item{"l_rpm_ra": item.N(0), "l_rpm_rsched": n}),
-			with(rpm), with(rpm).Item()},
 		"the version of others stays": {stored(with(rpm), item.Item{"config_version": item.N(2)}), with(tpm),
 			stored(with(tpm), item.Item{"config_version": item.N(2)})},
 		"a policy belongs to the system": {stored(with(rpm), item.Item{"on_unavailable": n}), with(tpm),

@@ -2,7 +2,6 @@ package pricing
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 )
@@ -14,24 +13,6 @@ var full = Stack{Table: true, Recovery: true, Copied: true, Aggregator: 512, Arc
 // quiet is a use in which some entities are idle for hours, and all are used within a day.
 var quiet = Use{Rate: .001, Settled: .5, Levels: 2, Processes: 3, Starts: 2, Entities: 90, Windows: 3,
 	FoldSeconds: 600, SnapshotDays: 10, StreamShards: 2, Audits: 100, Utilization: .5}
-
-// Each process meets each bucket that it uses once in each of its lives, and no more often than there are
-// requests.
-func TestFirstTouches(t *testing.T) {
-	for _, c := range []struct {
-		use  Use
-		want float64
-	}{
-		{Use{Rate: 20, Levels: 1, Processes: 10, Entities: 40, Starts: 1}, 400},
-		{Use{Rate: 20, Levels: 1, Processes: 10, Entities: 40, Starts: 30}, 12_000},
-		{Use{Rate: 20, Levels: 1, Processes: 10, Entities: 40}, 0},
-		{Use{Rate: .0001, Levels: 1, Processes: 10, Entities: 40, Starts: 30}, 262.8}, // as many as requests
-	} {
-		if got := c.use.touches(); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%+v: %v, want %v", c.use, got, c.want)
-		}
-	}
-}
 
 // Each line of a bill, in units and dollars.
 func TestLines(t *testing.T) {

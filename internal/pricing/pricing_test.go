@@ -85,16 +85,16 @@ func TestBreakEven(t *testing.T) {
 	}
 }
 
-// Reads of limits and writes of usage are at most one for each request.
+// First touches, reads of limits and writes of usage are at most one for each request.
 func TestAtMostOneForEachRequest(t *testing.T) {
-	u := Use{Rate: 0.001, Levels: 1, Processes: 100, Entities: 1000, Windows: 2, FoldSeconds: 60, SnapshotDays: 90,
-		StreamShards: 4, Utilization: 1}
+	u := Use{Rate: 0.001, Levels: 1, Processes: 100, Starts: 1, Entities: 1000, Windows: 2, FoldSeconds: 60,
+		SnapshotDays: 90, StreamShards: 4, Utilization: 1}
 	units := map[string]float64{}
 	for _, l := range Month(u, Default()) {
 		units[l.Part] = l.Units
 	}
 	if n := units["acquire"]; n == 0 || units["read stored limits"] != 2.5*n || units["usage"] != 6*n ||
-		units["invocations"] > n {
+		units["invocations"] > n || units["first touches"] != n/2 {
 		t.Errorf("%v", units)
 	}
 }

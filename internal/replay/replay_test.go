@@ -214,6 +214,7 @@ func TestWhatDoesNotComeThroughStays(t *testing.T) {
 		},
 			`the answer names sequence number "7", which is none of the batch`},
 		{func(r *Replayer, _ *functions) { r.Table = unreadable{} }, "usage snapshots: the table is gone"},
+		{func(r *Replayer, _ *functions) { r.Objects = undeletable{r.Objects.(bucket)} }, "denied"},
 	} {
 		r, b, f := rig(t)
 		c.change(r, f)
@@ -373,19 +374,7 @@ func TestMalformedRecords(t *testing.T) {
 	check.Slices(t, keys, []string{key, set}, "keys")
 }
 
-// The deletion fails: the object stays, and the next replay counts nothing twice.
-func TestDeletionFails(t *testing.T) {
-	r, b, _ := rig(t)
-	r.Objects = undeletable{b}
-	for range 2 {
-		if got := r.Replay(t.Context(), key); got.Outcome != Left || got.Err == nil {
-			t.Errorf("%+v", got)
-		}
-	}
-	seen := r.Inspect(t.Context(), key)
-	check.Equal(t, len(seen.Usage.ToCount), 0, "still to count: %+v", seen.Usage)
-}
-
+// undeletable lets nobody delete.
 type undeletable struct{ bucket }
 
 func (undeletable) Delete(context.Context, string) error { return errors.New("denied") }
