@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,27 +19,11 @@ var update = flag.Bool("update", false, "take the table of the committed templat
 
 // The table here is the one of the template that is deployed.
 func TestTableIsTheOneOfTheTemplate(t *testing.T) {
-	text, err := os.ReadFile("../infra/cdk/app/template.golden.json")
+	want := golden(t)["Table"]
+	delete(want, "Metadata") // for rule packs over the stack
+	out, err := json.MarshalIndent(want, "", " ")
 	check.Must(t, err)
-	var template struct{ Resources map[string]map[string]any }
-	check.Must(t, json.Unmarshal(text, &template))
-	var want []map[string]any
-	for _, r := range template.Resources {
-		if r["Type"] == "AWS::DynamoDB::Table" {
-			delete(r, "Metadata") // for rule packs over the stack
-			want = append(want, r)
-		}
-	}
-	check.MustEqual(t, len(want), 1, "the template has tables")
-	if *update {
-		out, err := json.MarshalIndent(want[0], "", " ")
-		check.Must(t, err)
-		check.Must(t, os.WriteFile("table.json", append(out, '\n'), 0o644))
-		return
-	}
-	var got map[string]any
-	check.Must(t, json.Unmarshal(resource, &got))
-	check.Deep(t, got, want[0], "table.json is not the table of the template: go test ./limitertable -update")
+	held(t, "table.json", append(out, '\n'))
 	if s := Deployed(); len(s.GlobalIndexes) != 4 || s.TTLAttribute != "ttl" || len(s.KeySchema) != 2 {
 		t.Errorf("deployed: %+v", s)
 	}
@@ -149,13 +132,8 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 // The capacity is that of the table and of each index, in the template and in the call.
 func TestProvisioned(t *testing.T) {
 	want := Capacity{ReadUnits: 5, WriteUnits: 5}
-	text, err := os.ReadFile("../infra/cdk/app/testdata/provisioned.golden.json")
-	check.Must(t, err)
-	var template struct {
-		Resources map[string]struct{ Properties json.RawMessage }
-	}
-	check.Must(t, json.Unmarshal(text, &template))
-	parsed, err := parse(template.Resources["Table"].Properties)
+	table := template(t, "../infra/cdk/app/testdata/provisioned.golden.json")["Table"]
+	parsed, err := parse(indented(t, table["Properties"]))
 	check.Must(t, err)
 	made, err := Deployed().Provisioned(want)
 	if err != nil || !reflect.DeepEqual(parsed, made) || parsed.Capacity != want {

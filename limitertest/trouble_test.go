@@ -77,10 +77,16 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
+// put writes an item, and putFirst only if it is not there.
+var (
+	put = &dynamodb.PutItemInput{Item: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
+		"SK": &types.AttributeValueMemberS{Value: "b"}}}
+	putFirst = &dynamodb.PutItemInput{Item: put.Item, ConditionExpression: aws.String("attribute_not_exists(#0)"),
+		ExpressionAttributeNames: map[string]string{"#0": "PK"}}
+)
+
 // An error may come with words of the caller's own.
 func TestTroublesInOtherWords(t *testing.T) {
-	put := &dynamodb.PutItemInput{Item: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
-		"SK": &types.AttributeValueMemberS{Value: "b"}}}
 	for _, err := range []error{limiter.ErrUnavailable, limiter.ErrUnknown, limitertest.ErrThrottled,
 		limitertest.ErrDenied} {
 		table := limitertest.New(t)
@@ -93,10 +99,7 @@ func TestTroublesInOtherWords(t *testing.T) {
 			t.Errorf("%v in other words is %v, want %v", err, got, want)
 		}
 		table.Fail(nil)
-		put := *put
-		put.ConditionExpression = aws.String("attribute_not_exists(#0)")
-		put.ExpressionAttributeNames = map[string]string{"#0": "PK"}
-		if _, refused := table.PutItem(t.Context(), &put); (refused != nil) != errors.Is(err, limiter.ErrUnknown) {
+		if _, refused := table.PutItem(t.Context(), putFirst); (refused != nil) != errors.Is(err, limiter.ErrUnknown) {
 			t.Errorf("%v: a write that must be the first: %v", err, refused)
 		}
 	}
@@ -167,18 +170,13 @@ func TestWrapped(t *testing.T) {
 // Called directly, it answers with the types and errors of the SDK.
 func TestCalledDirectly(t *testing.T) {
 	table := limitertest.New(t)
-	key := map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
-		"SK": &types.AttributeValueMemberS{Value: "b"}}
-	absent := "attribute_not_exists(#0)"
-	put := &dynamodb.PutItemInput{Item: key, ConditionExpression: &absent,
-		ExpressionAttributeNames: map[string]string{"#0": "PK"}}
-	check.Must(t, check.Err(table.PutItem(t.Context(), put)))
-	_, err := table.PutItem(t.Context(), put)
+	check.Must(t, check.Err(table.PutItem(t.Context(), putFirst)))
+	_, err := table.PutItem(t.Context(), putFirst)
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); !ok || failed.Item["PK"] == nil {
 		t.Errorf("%v, want a failed condition with the item", err)
 	}
 	table.Fail(limitertest.ErrThrottled)
-	_, err = table.PutItem(t.Context(), put)
+	_, err = table.PutItem(t.Context(), putFirst)
 	if api, ok := errors.AsType[interface {
 		error
 		ErrorCode() string
@@ -190,8 +188,6 @@ func TestCalledDirectly(t *testing.T) {
 // A trouble happens as often as it says, and a failure until it is taken back.
 func TestTroublesEnd(t *testing.T) {
 	table := limitertest.New(t)
-	put := &dynamodb.PutItemInput{Item: map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "a"},
-		"SK": &types.AttributeValueMemberS{Value: "b"}}}
 	fail := func(want ...bool) {
 		t.Helper()
 		for i, w := range want {
