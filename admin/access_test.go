@@ -116,8 +116,7 @@ func TestDisableKeepsWhatOthersStore(t *testing.T) {
 	w.set(gpt, rpm10)
 	it := w.db.Item(key)
 	it["disabled"], it["l_rpm_cp"], it["more"] = item.S("bypass"), item.S("many"), item.N(7)
-	_, err := w.db.Write(t.Context(), item.Put{Item: it})
-	w.must(err)
+	w.must(check.Err(w.db.Write(t.Context(), item.Put{Item: it})))
 	w.must(w.access(gpt, AccessBypassed))
 	for _, a := range []Access{AccessDisabled, AccessEnabled, AccessInherited} {
 		_, err := w.ns.SetAccess(t.Context(), gpt, a)
@@ -149,8 +148,7 @@ func TestAccessIsListed(t *testing.T) {
 		{Resource: "gpt-4"}: AccessDisabled, {Entity: "acme"}: AccessEnabled,
 		{Entity: "beta", Resource: "gpt-4"}: AccessDisabled,
 	} {
-		_, err := w.ns.SetAccess(t.Context(), at, a)
-		w.must(err)
+		w.must(check.Err(w.ns.SetAccess(t.Context(), at, a)))
 		if c, err := w.ns.Config(t.Context(), at); err != nil || c.Access != a {
 			t.Errorf("%s: %+v, %v; want %s", at, c, err, a)
 		}
@@ -217,8 +215,7 @@ func TestBucketComesBackWhileItIsStamped(t *testing.T) {
 			}
 			return true, nil
 		})
-		_, err := w.ns.SetAccess(t.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
-		w.must(err)
+		w.must(check.Err(w.ns.SetAccess(t.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)))
 		w.db.SetHook(nil)
 		w.must(w.stamped(true))
 	})
@@ -237,8 +234,7 @@ func (w *world) says(at Scope) string {
 // switches has an operator say something of a scope.
 func (w *world) switches(at Scope, a Access) {
 	w.Helper()
-	_, err := w.ns.SetAccess(w.Context(), at, a)
-	w.must(err)
+	w.must(check.Err(w.ns.SetAccess(w.Context(), at, a)))
 }
 
 // eventsAt returns the events about a scope, the newest first.
@@ -364,8 +360,7 @@ func TestCascadesAreStored(t *testing.T) {
 		{CascadeInherited, nil, 7}} {
 		events := len(w.eventsAt(at))
 		for range 2 {
-			_, err := w.ns.SetCascade(t.Context(), at, c.to)
-			w.must(err)
+			w.must(check.Err(w.ns.SetCascade(t.Context(), at, c.to)))
 		}
 		it := w.db.Item(w.ns.config(at).Key())
 		if !reflect.DeepEqual(it["cascade"], c.stored) {
@@ -393,8 +388,7 @@ func TestACascadePolicyWithoutAParent(t *testing.T) {
 	for _, id := range []string{"acme", "alone", "unknown"} {
 		w.take(id, "gpt-4", limiter.Costs{"rpm": 1})
 	}
-	_, err := w.ns.SetCascade(t.Context(), Scope{Resource: "gpt-4"}, CascadeOn)
-	w.must(err)
+	w.must(check.Err(w.ns.SetCascade(t.Context(), Scope{Resource: "gpt-4"}, CascadeOn)))
 	for id, parent := range map[string]string{"acme": "org", "alone": "", "unknown": ""} {
 		if b := w.bucket(id, "gpt-4", 0); b.Cascade != (parent != "") || b.Parent != parent {
 			t.Errorf("%s: cascade %v, parent %q", id, b.Cascade, b.Parent)

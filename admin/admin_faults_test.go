@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -308,8 +309,7 @@ func readable(t *testing.T) *world {
 	w.create(Entity{ID: "org"})
 	for _, id := range []string{"acme", "beta", "gone"} {
 		w.create(Entity{ID: id, Parent: "org", Cascade: true})
-		_, err := w.table.Register(t.Context(), id)
-		w.must(err)
+		w.must(check.Err(w.table.Register(t.Context(), id)))
 	}
 	w.deleteNamespace("gone")
 	w.deleteNamespace("beta")

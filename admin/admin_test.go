@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -184,8 +185,7 @@ func TestWhatIsRefusedAfterALook(t *testing.T) {
 	ctx := t.Context()
 	once, err := w.ns.Once("n-1")
 	w.must(err)
-	_, err = once.Reset(ctx, "acme", "gpt-4")
-	w.must(err)
+	w.must(check.Err(once.Reset(ctx, "acme", "gpt-4")))
 	for want, do := range map[string]func() (any, error){
 		`id is "n-1", want one that was not used for a `: func() (any, error) {
 			return once.Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1})

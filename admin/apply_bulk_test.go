@@ -183,8 +183,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	}
 	check.Is(t, w.ns.Apply(t.Context(), stale), ErrBusy, "a stale plan")
 	w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
-	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
-	w.must(err)
+	w.must(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())))
 	for _, it := range w.db.Items() {
 		if config.IsProvisioner(item.KeyOf(it)) {
 			t.Fatalf("left %v", item.KeyOf(it))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -156,8 +157,7 @@ func (w *world) oneOfEach(n *Namespace, entity, resource string) (keys []item.Ke
 	if !errors.Is(err, ErrExists) {
 		w.must(err)
 	}
-	_, err = n.CreateEntity(w.Context(), Entity{ID: entity, Parent: "parent"})
-	w.must(err)
+	w.must(check.Err(n.CreateEntity(w.Context(), Entity{ID: entity, Parent: "parent"})))
 	w.must(n.SetLimits(w.Context(), Scope{entity, resource}, limiter.PerMinute("rpm", 10)))
 	l, err := limiter.Open(w.Context(), twin{DB: w.db}, "t", &limiter.Options{
 		Namespace: n.Name(), Timeout: ages, ConfigTTL: -1, Now: func() time.Time { return time.UnixMilli(w.now.Load()) }})
@@ -183,8 +183,7 @@ func TestKeysOfAnIndexAreNotTrusted(t *testing.T) {
 			other = w.ns
 		}
 		mine, theirs := w.oneOfEach(w.ns, "acme", "api"), w.oneOfEach(other, "umbrella", "other")
-		_, err = w.ns.CreateEntity(ctx, Entity{ID: "stray"})
-		w.must(err)
+		w.must(check.Err(w.ns.CreateEntity(ctx, Entity{ID: "stray"})))
 		mine, theirs = append(mine, layout.EntityKey(w.ns.id, "stray")), append(theirs, theirs[0])
 		var before []item.Item
 		for i, k := range mine {
@@ -218,8 +217,7 @@ func TestKeysOfAnIndexAreNotTrusted(t *testing.T) {
 		_, err = other.DeleteEntity(ctx, "umbrella")
 		if w.must(err); !within {
 			w.must(w.table.DeleteNamespace(ctx, other.ID()))
-			_, err = w.table.PurgeNamespace(ctx, other.ID())
-			w.must(err)
+			w.must(check.Err(w.table.PurgeNamespace(ctx, other.ID())))
 		}
 		for i, k := range mine {
 			if !item.EqualItems(w.db.Item(k), before[i]) {

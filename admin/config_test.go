@@ -31,8 +31,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 	for _, at := range scopes {
 		t.Run(at.String(), func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.ns.Config(t.Context(), at)
-			w.wants(err, ErrNotFound)
+			w.wants(check.Err(w.ns.Config(t.Context(), at)), ErrNotFound)
 			w.must(w.ns.DeleteLimits(t.Context(), at))
 			check.MustEqual(t, w.db.Len(), 3, "items: deleting nothing writes something")
 			w.set(at, tpm500, rpm10)
@@ -49,8 +48,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 			w.hasNoOrphans()
 			w.must(w.ns.DeleteLimits(t.Context(), at))
 			w.registered(at, false)
-			_, err = w.ns.Config(t.Context(), at)
-			w.wants(err, ErrNotFound)
+			w.wants(check.Err(w.ns.Config(t.Context(), at)), ErrNotFound)
 
 			subject, _ := at.subject()
 			about := Scope{Entity: at.Entity}
@@ -143,8 +141,7 @@ func TestTheSystemScopeKeepsWhatIsNotChanged(t *testing.T) {
 	}
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyDefault)}))
 	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(time.Duration(0))}))
-	_, err := w.ns.Config(t.Context(), Scope{})
-	w.wants(err, ErrNotFound)
+	w.wants(check.Err(w.ns.Config(t.Context(), Scope{})), ErrNotFound)
 }
 
 func TestResolveSaysWhichScopeDecides(t *testing.T) {

@@ -45,8 +45,7 @@ func TestEntities(t *testing.T) {
 	if err != nil || !item.EqualItems(stored.Item(), w.db.Item(stored.Key())) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
-	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "acme"})
-	w.wants(err, ErrExists)
+	w.wants(check.Err(w.ns.CreateEntity(t.Context(), Entity{ID: "acme"})), ErrExists)
 	if e, err := w.ns.CreateEntity(t.Context(), Entity{ID: "beta"}); err != nil || e.Name != "beta" || e.Metadata != nil {
 		t.Errorf("without a name and metadata: %+v, %v", e, err)
 	}
@@ -57,10 +56,8 @@ func TestEntities(t *testing.T) {
 		!reflect.DeepEqual(e, updated) {
 		t.Errorf("updated: %+v, %v, returned %+v", e, err, updated)
 	}
-	_, err = w.ns.Entity(t.Context(), "nobody")
-	w.wants(err, ErrNotFound)
-	_, err = w.ns.UpdateEntity(t.Context(), Entity{ID: "nobody"})
-	w.wants(err, ErrNotFound)
+	w.wants(check.Err(w.ns.Entity(t.Context(), "nobody")), ErrNotFound)
+	w.wants(check.Err(w.ns.UpdateEntity(t.Context(), Entity{ID: "nobody"})), ErrNotFound)
 	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "entity_created" ||
 		e[0].Details["name"] != "Acme" || e[0].Details["parent_id"] != "org" || e[0].Details["cascade"] != true {
 		t.Errorf("events %+v", e)
@@ -74,10 +71,8 @@ func TestParentsMustBeUsable(t *testing.T) {
 		_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: id, Parent: parent})
 		return err
 	}
-	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "nobody"})
-	w.wants(err, ErrParent)
-	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "a"})
-	w.wants(err, ErrParent)
+	w.wants(check.Err(w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "nobody"})), ErrParent)
+	w.wants(check.Err(w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "a"})), ErrParent)
 	w.create(Entity{ID: "a"})
 	w.create(Entity{ID: "b", Parent: "a"})
 	w.create(Entity{ID: "c", Parent: "b"})
@@ -107,8 +102,7 @@ func TestParentsOfParents(t *testing.T) {
 	put("q", "r")
 	put("r", "q")
 	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "p"})
-	w.wants(err, ErrParent)
-	if !strings.Contains(err.Error(), `parent "p": a circle, a -> p -> q -> r -> q`) {
+	if w.wants(err, ErrParent); !strings.Contains(err.Error(), `parent "p": a circle, a -> p -> q -> r -> q`) {
 		t.Errorf("below a circle: %v", err)
 	}
 	put("orphan", "gone")
@@ -117,8 +111,7 @@ func TestParentsOfParents(t *testing.T) {
 		put(fmt.Sprint("p", i), fmt.Sprint("p", i+1))
 	}
 	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "b", Parent: "p0"})
-	w.wants(err, ErrParent)
-	if !strings.Contains(err.Error(), `parent "p0": more than 32 generations`) {
+	if w.wants(err, ErrParent); !strings.Contains(err.Error(), `parent "p0": more than 32 generations`) {
 		t.Errorf("got %v", err)
 	}
 	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})
@@ -132,16 +125,14 @@ func TestBucketsLearnOfTheirParent(t *testing.T) {
 	w.create(Entity{ID: "acme"})
 	w.split("acme", "gpt-4", 1)
 	w.take("acme", "other", limiter.Costs{"rpm": 1})
-	_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: true})
-	w.must(err)
+	w.must(check.Err(w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: true})))
 	for _, b := range []table.Shard{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1),
 		w.bucket("acme", "other", 0)} {
 		if !b.Cascade || b.Parent != "org" {
 			t.Errorf("bucket %+v", b)
 		}
 	}
-	_, err = w.ns.UpdateEntity(t.Context(), Entity{ID: "acme"})
-	w.must(err)
+	w.must(check.Err(w.ns.UpdateEntity(t.Context(), Entity{ID: "acme"})))
 	if b := w.bucket("acme", "gpt-4", 1); b.Cascade || b.Parent != "" {
 		t.Errorf("bucket %+v", b)
 	}
@@ -180,8 +171,7 @@ func TestMoveEntity(t *testing.T) {
 		{"nobody", "org", ErrNotFound},
 		{"org", "acme", ErrParent}, {"acme", "acme", ErrParent}, {"acme", "nobody", ErrParent},
 	} {
-		_, err := w.ns.MoveEntity(t.Context(), c.id, c.parent)
-		w.wants(err, c.want)
+		w.wants(check.Err(w.ns.MoveEntity(t.Context(), c.id, c.parent)), c.want)
 	}
 	for _, it := range w.db.Items() {
 		if !item.EqualItems(it, before.Item(item.KeyOf(it))) {

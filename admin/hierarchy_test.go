@@ -116,11 +116,9 @@ func TestBucketsLearnWhatAManifestSaysOfParents(t *testing.T) {
 	holds("", false, false)
 	w.apply(tree(Entity{ID: "acme", Parent: "org", Cascade: true}, Entity{ID: "org"}))
 	holds("org", true, true)
-	_, err := w.ns.SetCascade(t.Context(), Scope{Entity: "acme", Resource: "gpt-4"}, CascadeOff)
-	w.must(err)
+	w.must(check.Err(w.ns.SetCascade(t.Context(), Scope{Entity: "acme", Resource: "gpt-4"}, CascadeOff)))
 	holds("org", false, true)
-	_, err = w.ns.MoveEntity(t.Context(), "acme", "org") // keeps the policy
-	w.must(err)
+	w.must(check.Err(w.ns.MoveEntity(t.Context(), "acme", "org"))) // keeps the policy
 	holds("org", false, true)
 	w.apply(Manifest{Namespace: "prod"})
 	holds("", false, false)
@@ -224,25 +222,21 @@ func TestAHierarchyOverwritesNothing(t *testing.T) {
 			"theirs  false map[]"},
 		"updated": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a", Name: "A"}, {ID: "b", Name: "B"},
 			{ID: "c", Name: "C"}}, func(w *world) {
-			_, err := w.ns.UpdateEntity(w.Context(), theirs)
-			w.must(err)
+			w.must(check.Err(w.ns.UpdateEntity(w.Context(), theirs)))
 		}, "theirs  false map[]"},
 		"moved": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a"}, {ID: "b", Parent: "a"}, {ID: "c",
 			Parent: "a"}},
 			func(w *world) {
-				_, err := w.ns.UpdateEntity(w.Context(), theirs)
-				w.must(err)
+				w.must(check.Err(w.ns.UpdateEntity(w.Context(), theirs)))
 			}, "theirs  false map[]"},
 		"deleted": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a"}}, func(w *world) {
-			_, err := w.ns.UpdateEntity(w.Context(), theirs)
-			w.must(err)
+			w.must(check.Err(w.ns.UpdateEntity(w.Context(), theirs)))
 		}, "theirs  false map[]"},
 		"deleted, with a child": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a"}},
 			func(w *world) { w.create(Entity{ID: "d", Parent: "b"}) }, "b  false map[]"},
 		"updated, and gone": {[]Entity{{ID: "a"}, {ID: "b"}, {ID: "c"}}, []Entity{{ID: "a", Name: "A"}, {ID: "b", Name: "B"},
 			{ID: "c", Name: "C"}}, func(w *world) {
-			_, err := w.ns.DeleteEntity(w.Context(), "b")
-			w.must(err)
+			w.must(check.Err(w.ns.DeleteEntity(w.Context(), "b")))
 		}, ""},
 	} {
 		w := newWorld(t)

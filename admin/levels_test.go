@@ -103,11 +103,9 @@ func TestDebtIsForgiven(t *testing.T) {
 	b := w.bucket("acme", "gpt-4", 0)
 	b.State.Slots[0].Tokens = -50_000
 	w.db.Store(b.Item())
-	_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
-	w.must(err)
+	w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})))
 	check.Equal(t, w.bucket("acme", "gpt-4", 0).State.Slots[0].Tokens, -30_000, "level")
-	_, err = w.ns.Reset(t.Context(), "acme", "gpt-4")
-	w.must(err)
+	w.must(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")))
 	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0]; got.Tokens != 10_000 || got.Used != 1000 {
 		t.Errorf("slot %+v", got)
 	}
@@ -137,8 +135,7 @@ func TestCreditUnderTraffic(t *testing.T) {
 		}
 		return true, nil
 	})
-	_, err := w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})
-	w.must(err)
+	w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})))
 	check.Equal(t, taken+w.left(), 100, "granted or left, want 80 and the 20 credited")
 }
 
@@ -163,10 +160,8 @@ func TestBadRaises(t *testing.T) {
 	}
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-	_, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "wcu")
-	w.wants(err, ErrNotFound)
-	_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"tpm": 1})
-	w.wants(err, ErrNotFound)
+	w.wants(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4", "wcu")), ErrNotFound)
+	w.wants(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"tpm": 1})), ErrNotFound)
 }
 
 // A client that knows the bucket from before, and has tokens left by what it knows,
@@ -176,13 +171,10 @@ func TestCreditsLast(t *testing.T) {
 	w.set(Scope{}, limiter.PerHour("rpm", 10))
 	l := w.limiter()
 	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 5}}
-	_, err := l.Acquire(t.Context(), req)
-	w.must(err)
-	_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 4})
-	w.must(err)
+	w.must(check.Err(l.Acquire(t.Context(), req)))
+	w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 4})))
 	req.Costs["rpm"] = 1
-	_, err = l.Acquire(t.Context(), req)
-	w.must(err)
+	w.must(check.Err(l.Acquire(t.Context(), req)))
 	check.Equal(t, w.left(), 8, "left of 10, less 5, and 4, less 1")
 }
 
@@ -224,10 +216,8 @@ func TestOnceWithoutABucket(t *testing.T) {
 	w := newWorld(t)
 	once, err := w.ns.Once("n-1")
 	w.must(err)
-	_, err = once.Reset(t.Context(), "acme", "gpt-4")
-	w.must(err)
-	_, err = once.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})
-	w.wants(err, limiter.ErrInvalid)
+	w.must(check.Err(once.Reset(t.Context(), "acme", "gpt-4")))
+	w.wants(check.Err(once.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})), limiter.ErrInvalid)
 }
 
 // A bucket of very many shards is raised in several transactions. After one that fails no other is sent. One
@@ -357,8 +347,7 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 		lease, err := l.Acquire(t.Context(),
 			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 30}})
 		w.must(err)
-		_, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5})
-		w.must(err)
+		w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5})))
 		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
 		if err != nil || added["rpm"] != 30 {
 			t.Errorf("%s: reset: %v, %v", name, added, err)
@@ -421,8 +410,7 @@ func TestACreditMakesABucketOfAChild(t *testing.T) {
 	w.set(Scope{"acme", "gpt-4"}, limiter.Quota("rpm", 40, limiter.Daily("")))
 	ns, err := w.ns.Once("n-1")
 	w.must(err)
-	_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
-	w.must(err)
+	w.must(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})))
 	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
 		t.Errorf("%+v", b)
 	}
@@ -435,8 +423,7 @@ func TestAnOperationThatCannotBeRead(t *testing.T) {
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 5})
 	ns, err := w.ns.Once("n-1")
 	w.must(err)
-	_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})
-	w.must(err)
+	w.must(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})))
 	w.db.Store(spoilt(w.db.Item(ns.operationOf(Scope{"acme", "gpt-4"}, table.OperationTopUp).Key())))
 	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil ||
 		!strings.Contains(err.Error(), `"operation"`) {

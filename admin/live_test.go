@@ -106,8 +106,7 @@ func TestLiveUsageOfHoursAndDays(t *testing.T) {
 			}
 			sum.Base = &ledger.Amount{Tokens: map[string]int64{"rpm": base}, Events: 1}
 			up, _ := sum.Update(nil)
-			_, err := w.db.Write(t.Context(), up)
-			w.must(err)
+			w.must(check.Err(w.db.Write(t.Context(), up)))
 		}
 		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, c.window)
 		if want := map[string]int64{"rpm": c.rpm}; err != nil || !ok || !maps.Equal(u.Tokens, want) || u.Events != c.events {
@@ -177,8 +176,7 @@ func TestWhatAWindowFollows(t *testing.T) {
 	up, _ := (&ledger.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily", Part: "2023-11-13",
 		Start: "2023-11-13T00:00:00Z", Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}},
 		Summed: ledger.Summed{Version: 1, Parts: []int{1}}}).Update(nil)
-	_, err := w.db.Write(t.Context(), up)
-	w.must(err)
+	w.must(check.Err(w.db.Write(t.Context(), up)))
 	u.Window = Daily
 	if u.follows(w.db.Item(up.Key)) {
 		t.Error("a sum says how far its bucket was counted")

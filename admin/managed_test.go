@@ -112,7 +112,6 @@ func TestPagesThatAreHalfStored(t *testing.T) {
 		if again.Paged {
 			t.Errorf("call %d fails, and pages are said to be there", fail)
 		}
-		_, err = w.ns.remember(t.Context(), again, w.muchManaged())
-		w.must(err)
+		w.must(check.Err(w.ns.remember(t.Context(), again, w.muchManaged())))
 	}
 }

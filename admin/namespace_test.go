@@ -43,10 +43,8 @@ func TestLifeOfANamespace(t *testing.T) {
 	w.advance(time.Hour)
 	w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 	w.wants(w.table.DeleteNamespace(t.Context(), w.ns.ID()), ErrState)
-	_, err = w.table.Namespace(t.Context(), "prod")
-	w.wants(err, limiter.ErrNamespace)
-	_, err = w.table.Lookup(t.Context(), "prod")
-	w.wants(err, limiter.ErrNamespace)
+	w.wants(check.Err(w.table.Namespace(t.Context(), "prod")), limiter.ErrNamespace)
+	w.wants(check.Err(w.table.Lookup(t.Context(), "prod")), limiter.ErrNamespace)
 	orphans := collect(t, w.table.Orphans(t.Context()))
 	if len(orphans) != 1 || orphans[0].ID != w.ns.ID() || orphans[0].Status != NamespaceDeleted ||
 		orphans[0].DeletedAt.UnixMilli() != w.now.Load() {
@@ -112,19 +110,16 @@ func TestDeletingANamespaceWhoseNameIsGivenAway(t *testing.T) {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	w.must(w.table.DeleteNamespace(t.Context(), other.ID()))
-	_, err := w.table.Namespace(t.Context(), "prod")
-	w.wants(err, limiter.ErrNamespace)
+	w.wants(check.Err(w.table.Namespace(t.Context(), "prod")), limiter.ErrNamespace)
 	w.wants(w.table.DeleteNamespace(t.Context(), other.ID()), ErrState)
 }
 
 func TestNamespacesInTheWrongState(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.table.RecoverNamespace(t.Context(), "nobody")
-	w.wants(err, limiter.ErrNamespace)
-	_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
+	w.wants(check.Err(w.table.RecoverNamespace(t.Context(), "nobody")), limiter.ErrNamespace)
+	_, err := w.table.RecoverNamespace(t.Context(), w.ns.ID())
 	w.wants(err, ErrState) // active
-	_, err = w.table.PurgeNamespace(t.Context(), w.ns.ID())
-	w.wants(err, ErrState)
+	w.wants(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())), ErrState)
 	w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 	fresh, err := w.table.Register(t.Context(), "prod")
 	if err != nil || fresh.ID() == w.ns.ID() {
@@ -174,8 +169,7 @@ func TestPurge(t *testing.T) {
 		w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
 		calls := 0
 		w.failOn(store.Unavailable, false, func(memdynamo.Op) bool { calls++; return calls > 5 })
-		_, err = w.table.PurgeNamespace(t.Context(), w.ns.ID())
-		w.wants(err, limiter.ErrUnavailable)
+		w.wants(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())), limiter.ErrUnavailable)
 		w.db.SetHook(nil)
 		if all := collect(t, w.table.Orphans(t.Context())); len(all) != 1 || all[0].Status != NamespacePurging {
 			t.Errorf("while it is purged: %+v", all)
@@ -184,8 +178,7 @@ func TestPurge(t *testing.T) {
 		if w.wants(err, ErrState); !strings.Contains(err.Error(), `recover namespace "prod": it is being purged`) {
 			t.Error(err)
 		}
-		_, err = w.table.PurgeNamespace(t.Context(), w.ns.ID())
-		w.must(err)
+		w.must(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())))
 		w.forgetNote(t)
 		for _, it := range w.db.Items() {
 			if strings.HasPrefix(item.KeyOf(it).PK, w.ns.ID()) {
@@ -229,8 +222,7 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 			}
 			return true, nil
 		})
-		_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
-		w.must(err)
+		w.must(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())))
 		w.db.SetHook(nil)
 		late(100)
 		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
@@ -272,14 +264,11 @@ func TestOpenChecksTheTable(t *testing.T) {
 		t.Errorf("version %+v, %v, want %+v", v, err, want)
 	}
 	w.db.Delete(layout.VersionKey())
-	_, err = w.table.Version(t.Context())
-	w.wants(err, ErrNotFound)
+	w.wants(check.Err(w.table.Version(t.Context())), ErrNotFound)
 	w.db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
 	before := w.db.Len()
-	_, err = open(t.Context(), w.db, nil)
-	w.wants(err, limiter.ErrVersion)
-	_, err = w.table.Register(t.Context(), "new")
-	w.wants(err, limiter.ErrVersion)
+	w.wants(check.Err(open(t.Context(), w.db, nil)), limiter.ErrVersion)
+	w.wants(check.Err(w.table.Register(t.Context(), "new")), limiter.ErrVersion)
 	check.Equal(t, w.db.Len(), before, "an incompatible table was written to")
 }
 
@@ -334,8 +323,7 @@ func TestPurgeSparesWhatHasAName(t *testing.T) {
 	w := newWorld(t)
 	w.db.Delete(layout.NamespaceIDKey(w.ns.ID()))
 	before := w.db.Len()
-	_, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
-	w.wants(err, ErrState)
+	w.wants(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())), ErrState)
 	check.Equal(t, w.db.Len(), before, "something was removed")
 }
 

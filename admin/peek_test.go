@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -81,8 +82,7 @@ func TestPeekInAWindow(t *testing.T) {
 
 func TestPeekWithoutStoredLimits(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	w.wants(err, limiter.ErrNoLimits)
+	w.wants(check.Err(w.ns.Peek(t.Context(), "acme", "gpt-4")), limiter.ErrNoLimits)
 	w.take("acme", "gpt-4", limiter.Costs{"own": 3}, limiter.PerMinute("own", 10))
 	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
 	if err != nil || len(got) != 1 || len(got[0].Levels) != 1 || got[0].Levels[0].Remaining != 7 || got[0].Stored ||

@@ -122,8 +122,7 @@ func TestManifest(t *testing.T) {
 	}
 	w.apply(less)
 	for _, s := range []Scope{{"acme", "gpt-4"}, {Entity: "acme"}, {}} {
-		_, err := w.ns.Config(t.Context(), s)
-		w.wants(err, ErrNotFound)
+		w.wants(check.Err(w.ns.Config(t.Context(), s)), ErrNotFound)
 	}
 	if got := w.state(); got.System || len(got.Entities) != 0 || !slices.Equal(got.Resources, []string{"gpt-4"}) {
 		t.Errorf("state %+v", got)

@@ -84,8 +84,7 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if it := w.bucket("acme", "gpt-4", 0).Item(); it["vu"] != nil || it["b_rpm_more"] != nil {
 		t.Errorf("the bucket keeps %v", it)
 	}
-	_, err = w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 2) // two minutes
-	w.must(err)
+	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 2))) // two minutes
 	r := item.Reader{It: w.db.Item(w.ns.config(Scope{"acme", "gpt-4"}).Key())}
 	check.Equal(t, r.Str("l_rpm_more"), fmt.Sprintf("5:%d", w.table.now()+120_000),
 		"stored; what has ended goes")
@@ -101,8 +100,7 @@ func TestARaisedQuotaIsWholeInEachPeriod(t *testing.T) {
 			w.set(Scope{Entity: "acme"}, limiter.Quota("rpm", 40, limiter.Daily("")), limiter.PerHour("rph", 9))
 			if splits > 0 {
 				w.split("acme", "gpt-4", splits)
-				_, err := w.ns.Reset(t.Context(), "acme", "gpt-4") // it has taken one
-				w.must(err)
+				w.must(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4"))) // it has taken one
 			}
 			l := w.limiter()
 			granted := w.tries(l, 5, 1100*time.Millisecond)
@@ -141,8 +139,7 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 		w.must(err)
 		out, err := ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, 3)
 		w.must(err)
-		_, err = ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
-		w.wants(err, limiter.ErrInvalid)
+		w.wants(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})), limiter.ErrInvalid)
 		return out
 	}
 	first := raise("n-1")
@@ -161,11 +158,9 @@ func TestRaisesAreEndedByHand(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Quota("runs", 10, limiter.Monthly(1, "UTC")))
 	l := w.limiter()
-	_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 6000, "runs": 1000}, 9)
-	w.must(err)
+	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 6000, "runs": 1000}, 9)))
 	req := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"runs": 4}}
-	_, err = l.Acquire(t.Context(), req)
-	w.must(err)
+	w.must(check.Err(l.Acquire(t.Context(), req)))
 	check.Is(t, w.ns.EndRaises(t.Context(), "acme", "gpt-4", "tpm"), ErrNotFound, "no such limit")
 	for range 2 {
 		w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs"))
@@ -240,8 +235,7 @@ func TestARaiseStaysWhenLimitsChange(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60))
 	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 10))
-	_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 9)
-	w.must(err)
+	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 9)))
 	capacity := func() int64 {
 		w.Helper()
 		b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
@@ -311,8 +305,7 @@ func TestRaisesThatHaveEndedGo(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60))
 	at := Scope{"acme", "gpt-4"}
-	_, err := w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 1)
-	w.must(err)
+	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 1)))
 	w.advance(62 * time.Second)
 	w.must(w.ns.DeleteLimits(t.Context(), at))
 	if it := w.db.Item(w.ns.config(at).Key()); it != nil {

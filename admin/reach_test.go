@@ -130,8 +130,7 @@ func TestLimitsOfCallersAreNotMinted(t *testing.T) {
 	w.set(Scope{}, rpm10)
 	w.holds("acme", "gpt-4", 1, rpm10, limiter.PerMinute("own", 10))
 	w.advance(time.Minute)
-	_, err := w.ns.Reach(t.Context(), Scope{})
-	w.must(err)
+	w.must(check.Err(w.ns.Reach(t.Context(), Scope{})))
 	w.holds("acme", "gpt-4", 1, rpm10)
 }
 
@@ -340,8 +339,7 @@ func TestSwitchLeavesLimitsToTheNextScope(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		_, err := w.ns.SetAccess(t.Context(), at, AccessDisabled)
-		w.must(err)
+		w.must(check.Err(w.ns.SetAccess(t.Context(), at, AccessDisabled)))
 		w.set(Scope{}, rpm20)
 		w.holds("acme", "gpt-4", 1, rpm20)
 		got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")

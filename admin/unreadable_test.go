@@ -156,8 +156,7 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 		for k := range n {
 			it := layout.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
 			it[table.AttrGeneration] = item.S("nonsense")
-			_, err := w.db.Write(t.Context(), item.Put{Item: it})
-			w.must(err)
+			w.must(check.Err(w.db.Write(t.Context(), item.Put{Item: it})))
 		}
 		check.NoError(t, check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")), "%d shards", n)
 		for k := range n {
@@ -263,8 +262,7 @@ func TestResetOfWhatIsMendedMeanwhile(t *testing.T) {
 			}
 			if reads == 2 && op.Name == begins {
 				w.db.SetHook(nil)
-				_, err := rival.Reset(t.Context(), "acme", "gpt-4")
-				w.must(err)
+				w.must(check.Err(rival.Reset(t.Context(), "acme", "gpt-4")))
 				w.advance(1)
 				w.take("acme", "gpt-4", limiter.Costs{"rpm": 7})
 			}
