@@ -91,18 +91,14 @@ func TestDisableAndEnable(t *testing.T) {
 	switchTo(acme, AccessInherited, 1)
 	switchTo(Scope{"acme", "gpt-4"}, AccessInherited, 1)
 	serves(true, true)
-	if c := collect(t, w.ns.Configs(ctx, acme)); len(c) != 0 {
-		t.Errorf("left: %+v", c)
-	}
+	check.Equal(t, len(collect(t, w.ns.Configs(ctx, acme))), 0, "left")
 	if c, err := w.ns.Config(ctx, gpt); err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != 500 {
 		t.Errorf("limits: %+v, %v", c, err)
 	}
 	w.must(countEvents(w, gpt, "limits_set", 3))
 	w.must(countEvents(w, acme, "limits_set", 4))
 	for i, want := range []any{nil, true} {
-		if e := w.events(gpt)[2*i]; e.Details["disabled"] != want {
-			t.Errorf("event %+v, want disabled %v", e, want)
-		}
+		check.Equal(t, w.events(gpt)[2*i].Details["disabled"], want, "event")
 	}
 	w.hasNoOrphans()
 }
@@ -133,9 +129,7 @@ func TestDisableKeepsWhatOthersStore(t *testing.T) {
 func TestWordsOfAccess(t *testing.T) {
 	for a, want := range map[Access]string{AccessInherited: "inherited", AccessDisabled: "disabled",
 		AccessEnabled: "enabled", AccessBypassed: "bypassed", -1: "Access(-1)", 4: "Access(4)"} {
-		if got := a.String(); got != want {
-			t.Errorf("%d is %q, want %q", int(a), got, want)
-		}
+		check.Equal(t, a.String(), want, "%d", int(a))
 	}
 }
 

@@ -106,16 +106,13 @@ func TestOperationsUnderFaults(t *testing.T) {
 					case err != nil && (!lasts || !told || !inWords(err)), err == nil && lasts && !f.forever:
 						t.Errorf("%s, %+v, call %d: %v", name, f, nth, err)
 					case err == nil:
-						if n := len(collect(t, w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))); n != events {
-							t.Errorf("%s, %+v, call %d: %d events, want %d", name, f, nth, n, events)
-						}
+						check.Equal(t, len(collect(t, w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))), events,
+							"%s, %+v, call %d", name, f, nth)
 					default:
 						_ = operations(t.Context())[name](w)
 						_, _ = w.ns.Reach(t.Context(), Scope{})
 					}
-					if d := differences(w.everything(), want); d != "" {
-						t.Errorf("%s, %+v, call %d, %v: %s", name, f, nth, err, d)
-					}
+					check.Equal(t, differences(w.everything(), want), "", "%s, %+v, call %d, %v", name, f, nth, err)
 				})
 			}
 		}

@@ -262,14 +262,11 @@ func TestWhatCannotBeRead(t *testing.T) {
 		{snapshot("beta", "gpt-4", "2023-11-14T20:00:00Z"), live + ", usage of a resource"},
 		{snapshot("beta", "o3", "2023-11-14T21:00:00Z"), ""},
 	} {
-		if got := w.failing(c.key); got != c.want {
-			t.Errorf("without %v:\n%s\nwant\n%s", c.key, got, c.want)
-		}
+		check.Equal(t, w.failing(c.key), c.want, "without %v", c.key)
 	}
 	for _, e := range w.events(Scope{Entity: "acme"}) {
-		if got := w.failing(item.Key{PK: ns + "/AUDIT#acme", SK: "#AUDIT#" + e.ID}); got != "all events, events" {
-			t.Errorf("without an event: %s", got)
-		}
+		check.Equal(t, w.failing(item.Key{PK: ns + "/AUDIT#acme", SK: "#AUDIT#" + e.ID}), "all events, events",
+			"without an event")
 	}
 }
 
@@ -385,9 +382,7 @@ func TestWhatCallsCost(t *testing.T) {
 		"version":                                  "BatchGetItem:1",
 	}
 	tell := func(name, got string) {
-		if want[name] != got {
-			t.Errorf("%s: %s, want %s", name, got, want[name])
-		}
+		check.Equal(t, want[name], got, "%s", name)
 	}
 	w := readable(t)
 	for name, read := range reads(w) {

@@ -92,9 +92,7 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		{declare(), "BatchGetItem:104 TransactWriteItems:52 UpdateItem:51"},
 	} {
 		p = w.plan(c.m)
-		if got := w.counted(apply); got != c.want {
-			t.Errorf("%d changes cost %s, want %s", p.Changes(), got, c.want)
-		}
+		check.Equal(t, w.counted(apply), c.want, "%d changes cost", p.Changes())
 	}
 	if counts, err = w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 1 {
 		t.Errorf("counted %v, %v", counts, err)

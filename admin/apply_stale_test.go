@@ -41,9 +41,7 @@ func (w *world) refusesWhole(p *Plan) {
 	err := w.ns.Apply(w.Context(), p)
 	w.wants(err, ErrBusy)
 	for _, s := range p.Steps {
-		if (s.Action != ActionUnchanged) != errors.Is(s.Err, ErrBusy) {
-			w.Errorf("%s %s: %v", s.Action, s.Scope, s.Err)
-		}
+		check.Equal(w, s.Action != ActionUnchanged, errors.Is(s.Err, ErrBusy), "%s %s: %v", s.Action, s.Scope, s.Err)
 	}
 	if now := w.db.Items(); !slices.EqualFunc(now, is, item.EqualItems) {
 		w.Errorf("%d items, %d before, and not the same", len(now), len(is))
@@ -224,9 +222,7 @@ func TestStepsThatGoTogether(t *testing.T) {
 		for _, g := range (&Plan{Steps: slices.Concat(c.steps...)}).waves() {
 			got = append(got, fmt.Sprintf("%d:%d-%d", len(g), g[0], g[len(g)-1]))
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s", c.name)
 	}
 }
 
@@ -290,9 +286,7 @@ func TestScopesThatShareARegistry(t *testing.T) {
 		p := w.plan(m)
 		const want = "BatchGetItem:1 Query:3 TransactWriteItems:3" // what is managed is recorded before and after
 		got := w.counted(func() { w.must(w.ns.Apply(t.Context(), p)) })
-		if got != want {
-			t.Errorf("%s costs %s, want %s", actions(p), got, want)
-		}
+		check.Equal(t, got, want, "%s costs", actions(p))
 		names, err := w.ns.resourcesWithLimits(t.Context())
 		if w.must(err); len(names) != len(m.Scopes) {
 			t.Errorf("%s: listed %q", actions(p), names)

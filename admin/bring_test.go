@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -30,9 +31,7 @@ func TestWhatIsDropped(t *testing.T) {
 	for i := range 2 * maxDropped { // one write names so many, the next one others
 		image.Partial = append(image.Partial, table.PartialLimit{Name: fmt.Sprint("p", i)})
 	}
-	if got := b.dropped(image, start); len(got) != maxDropped {
-		t.Errorf("%d dropped, want %d", len(got), maxDropped)
-	}
+	check.Equal(t, len(b.dropped(image, start)), maxDropped)
 }
 
 // What is half of a limit, with no numbers to go by, leaves a bucket with all its attributes, and the rest
@@ -50,7 +49,5 @@ func TestHalfALimitLeaves(t *testing.T) {
 		t.Errorf("reached %+v, %v", got, err)
 	}
 	w.holds("acme", "gpt-4", 1, rpm10)
-	if n := w.left(); n != 6 {
-		t.Errorf("%d left, want 6", n)
-	}
+	check.Equal(t, w.left(), 6)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -25,9 +26,7 @@ func TestBucketsOfScopes(t *testing.T) {
 		w.split("e4", "gpt-4", 2)
 		for at, want := range map[Scope]int{{}: 10, {Resource: "gpt-4"}: 5, {Entity: "e1"}: 2, {"e4", "gpt-4"}: 1,
 			{Entity: "x"}: 0, {"x", "y"}: 0} {
-			if got := collect(t, w.ns.Buckets(t.Context(), at)); len(got) != want {
-				t.Errorf("%s: %d buckets, want %d", at, len(got), want)
-			}
+			check.Equal(t, len(collect(t, w.ns.Buckets(t.Context(), at))), want, "%s", at)
 		}
 	}
 }

@@ -250,9 +250,7 @@ func TestAHierarchyOverwritesNothing(t *testing.T) {
 		}
 		w.wants(err, want)
 		for _, s := range p.Steps {
-			if (s.Err != nil) != (s.Scope.Entity == "b") {
-				t.Errorf("%s: %s: %v", name, s.Subject(), s.Err)
-			}
+			check.Equal(t, s.Err != nil, s.Scope.Entity == "b", "%s: %s: %v", name, s.Subject(), s.Err)
 		}
 		check.Equal(t, w.described()["b"], c.want, "%s: b", name)
 		if s := w.state(); c.want != "" && !slices.Contains(s.Described, "b") {

@@ -44,9 +44,7 @@ func (w *world) left() int {
 // look at one shard after the other, and that what they do not find is still there.
 func (w *world) grants(ls []*limiter.Limiter, want int) {
 	w.Helper()
-	if n := w.left(); n != want {
-		w.Errorf("%d left, want %d", n, want)
-	}
+	check.Equal(w, w.left(), want)
 	granted := 0
 	for range 4 {
 		w.advance(1100 * time.Millisecond) // longer than a denial is remembered

@@ -222,9 +222,7 @@ func TestApplyUnderFaults(t *testing.T) {
 				if counts, err := w.ns.resourcesWithEntityLimits(t.Context()); err != nil || len(counts) != 1 || counts[""] != 1 {
 					t.Fatalf("call %d, %v: counted %v, %v", nth, f, counts, err)
 				}
-				if n := len(managedScopes(w.state())); n != 2 {
-					t.Fatalf("call %d, %v: state %+v", nth, f, w.state())
-				}
+				check.MustEqual(t, len(managedScopes(w.state())), 2, "call %d, %v: state %+v", nth, f, w.state())
 			})
 		}
 	}

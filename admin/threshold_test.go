@@ -30,11 +30,7 @@ func TestThresholdsAreListed(t *testing.T) {
 	want := Threshold{Scope: Scope{"acme", "gpt"}, Limit: "budget", Percent: 80, PeriodEnd: end,
 		At: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), Spent: 412, Quota: 500}
 	check.Equal(t, got[0], want)
-	if all := collect(t, w.ns.Thresholds(t.Context(), Scope{Entity: "acme"})); len(all) != 4 {
-		t.Errorf("on all resources: %+v", all)
-	}
+	check.Equal(t, len(collect(t, w.ns.Thresholds(t.Context(), Scope{Entity: "acme"}))), 4, "on all resources")
 	check.Must(t, check.Err(w.ns.DeleteEntity(t.Context(), "acme")))
-	if all := collect(t, w.ns.Thresholds(t.Context(), Scope{Entity: "acme"})); len(all) != 0 {
-		t.Errorf("of a deleted entity: %+v", all)
-	}
+	check.Equal(t, len(collect(t, w.ns.Thresholds(t.Context(), Scope{Entity: "acme"}))), 0, "of a deleted entity")
 }

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestULIDs(t *testing.T) {
@@ -22,17 +24,11 @@ func TestULIDs(t *testing.T) {
 			t.Errorf("%q begins at %c", id, id[10])
 		}
 	}
-	if got := encode([16]byte{}); got != "00000000000000000000000000" {
-		t.Error(got)
-	}
+	check.Equal(t, encode([16]byte{}), "00000000000000000000000000")
 	var most [16]byte
 	for i := range most {
 		most[i] = 0xff
 	}
-	if got := encode(most); got != "7ZZZZZZZZZZZZZZZZZZZZZZZZZ" {
-		t.Error(got)
-	}
-	if id := (&ulids{}).next(1469918176385); id[:10] != "01ARYZ6S41" {
-		t.Errorf("the time of the specification's example is %q", id[:10])
-	}
+	check.Equal(t, encode(most), "7ZZZZZZZZZZZZZZZZZZZZZZZZZ")
+	check.Equal(t, (&ulids{}).next(1469918176385)[:10], "01ARYZ6S41", "the time of the specification's example")
 }

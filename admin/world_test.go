@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -55,9 +56,7 @@ func (w *world) advance(d time.Duration) { w.now.Add(d.Milliseconds()) }
 // must fails the test if what it wraps did.
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 }
 
 // inWords reports whether the text of an error is what was meant: no value without its place in it.
@@ -81,9 +80,7 @@ func collect[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	t.Helper()
 	var out []T
 	for v, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		out = append(out, v)
 	}
 	return out
@@ -95,9 +92,7 @@ func (w *world) limiter() *limiter.Limiter {
 	l, err := limiter.Open(context.Background(), twin{DB: w.db}, "t", &limiter.Options{
 		Namespace: w.ns.Name(), Timeout: ages, ConfigTTL: -1, Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 	return l
 }
 
@@ -121,9 +116,7 @@ func (w *world) take(entity, resource string, costs limiter.Costs, limits ...lim
 func (w *world) bucket(entity, resource string, k int) table.Shard {
 	w.Helper()
 	b, err := table.DecodeShard(w.db.Item(layout.BucketKey(w.ns.ID(), entity, resource, k)))
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 	return b
 }
 

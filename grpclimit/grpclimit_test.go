@@ -189,9 +189,7 @@ func TestNothingDecided(t *testing.T) {
 	for err, code := range map[error]codes.Code{limiter.ErrTooLarge: codes.InvalidArgument,
 		limiter.ErrDisabled: codes.PermissionDenied, limiter.ErrUnavailable: codes.Unavailable,
 		limiter.ErrUnknown: codes.Unavailable, limiter.ErrNoLimits: codes.Internal, errors.New("x"): codes.Internal} {
-		if got := status.Code(grpclimit.Failed(t.Context(), fmt.Errorf("wrapped: %w", err))); got != code {
-			t.Errorf("%v is %v, want %v", err, got, code)
-		}
+		check.Equal(t, status.Code(grpclimit.Failed(t.Context(), fmt.Errorf("wrapped: %w", err))), code, "%v", err)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -276,9 +274,7 @@ func TestRequestFails(t *testing.T) {
 		check.Is(t, err, own, "failed with")
 		return status.Error(codes.DataLoss, "mine")
 	}
-	if err := newRig(t, o, fine).check(t.Context(), "a"); status.Code(err) != codes.DataLoss {
-		t.Errorf("own failure: %v", err)
-	}
+	check.Equal(t, status.Code(newRig(t, o, fine).check(t.Context(), "a")), codes.DataLoss, "own failure")
 }
 
 // Request learns of a call its method, who serves it, and of a unary one the message.

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // manifestOf returns a manifest with limits for n entities.
@@ -46,8 +48,6 @@ func TestReadingIsLinear(t *testing.T) {
 func BenchmarkParse50000(b *testing.B) {
 	text := manifestOf(50_000)
 	for b.Loop() {
-		if _, err := Parse(text); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, check.Err(Parse(text)))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -150,9 +151,7 @@ func TestSyntaxIsAccepted(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(examples) {
 		text, _, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		if _, err := ParseLimit(strings.Trim(text, `"`)); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		check.NoError(t, check.Err(ParseLimit(strings.Trim(text, `"`))), "%s", text)
 		n++
 	}
 	if n < 9 {
@@ -164,7 +163,5 @@ func TestNoteOfASchedule(t *testing.T) {
 	l := limiter.PerMinute("rpm", 6).During("* 9 * * *", "", limiter.Limit{Capacity: 3}).AsSoft()
 	l.Schedule = "h8s1500;" + l.Schedule
 	const want = "during * 8 * * * UTC times 1.5; during * 9 * * * UTC capacity 3, soft"
-	if got := Note(l); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Equal(t, Note(l), want)
 }

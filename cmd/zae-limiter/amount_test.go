@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -81,7 +82,5 @@ func TestLimitsShowTheirFigures(t *testing.T) {
 *,api,d,9,9,1m0s,
 *,api,e,,,,unlimited
 `
-	if out != want {
-		t.Errorf("%s\nwant\n%s", out, want)
-	}
+	check.Equal(t, out, want)
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Events of a time are those from its beginning to before its end; older ones are not read, and
@@ -42,9 +43,7 @@ func TestEventsOfATime(t *testing.T) {
 		if n := len(got); n > 0 && got[n-1] == ' ' {
 			got = fmt.Sprintf("%s, %d read", got[:n-1], read)
 		}
-		if got != c.want {
-			t.Errorf("from %v to %v: %s, want %s", c.from, c.to, got, c.want)
-		}
+		check.Equal(t, got, c.want, "from %v to %v", c.from, c.to)
 	}
 }
 
@@ -73,9 +72,7 @@ func TestAuditLeadsToEverybodysLimits(t *testing.T) {
 // Of the details of an event its limits stand first, without a name.
 func TestLimitsAreTheFirstDetail(t *testing.T) {
 	got := details(map[string]any{"disabled": true, "limits": []any{map[string]any{"a": "b"}}, "on": nil})
-	if want := "a b; disabled: true; on: none"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Equal(t, got, "a b; disabled: true; on: none")
 }
 
 // A cell of details is readable, and no line of them is wider than a terminal has room for.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
 )
 
@@ -14,9 +15,7 @@ import (
 func withNPM(t *testing.T, script string) {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "npm"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(folder, "npm"), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
@@ -30,9 +29,7 @@ func TestEmulatorIsInstalled(t *testing.T) {
 		quoted(asked), quoted(program), quoted(filepath.Join(folder, within))))
 	s := &shell{T: t}
 	_, errs := s.run(0, dev(folder, "--no-functions", "--", "true")...)
-	if want := "installing @dynoxide/linux-x64 1.2.1 into " + folder + "\n"; errs != want {
-		t.Errorf("said %q, want %q", errs, want)
-	}
+	check.Equal(t, errs, "installing @dynoxide/linux-x64 1.2.1 into "+folder+"\n", "said")
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm()&0o700 != 0o700 {
 		t.Errorf("the folder is not its owner's: %v, %v", info, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestEntitiesAndNamespaces(t *testing.T) {
@@ -64,9 +65,7 @@ func TestEntitiesAndNamespaces(t *testing.T) {
 		s.says(0, "namespace delete -y prod", "recover "+id)
 		s.says(1, "limits list -n prod", "zae-limiter namespace register prod")
 		s.says(0, "namespace list --all", "prod "+id+" deleted")
-		if got := prints[[]namespace](s, "namespace list"); len(got) != 1 {
-			t.Errorf("without the one that is deleted: %+v", got)
-		}
+		check.Equal(t, len(prints[[]namespace](s, "namespace list")), 1, "without the one that is deleted")
 		s.says(1, "namespace purge "+id, "Remove everything in namespace "+id+", for good?")
 		s.says(0, "namespace recover "+id, "prod", "active")
 		s.says(0, "limits list -n prod", "rpm 5")

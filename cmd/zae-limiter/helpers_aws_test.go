@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/smithy-go/encoding/cbor"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -121,9 +122,7 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 			return
 		}
 		a.there = true
-		if err := json.NewDecoder(r.Body).Decode(&a.created); err != nil {
-			a.Error(err)
-		}
+		check.NoError(a, json.NewDecoder(r.Body).Decode(&a.created))
 		answer = map[string]any{"TableDescription": a.table()}
 	case "DescribeTable":
 		if !a.there {
@@ -136,9 +135,7 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 			DeletionProtectionEnabled bool
 			StreamSpecification       struct{ StreamEnabled bool }
 		}
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			a.Error(err)
-		}
+		check.NoError(a, json.NewDecoder(r.Body).Decode(&in))
 		a.protected = a.protected || in.DeletionProtectionEnabled
 		a.streamless = a.streamless && !in.StreamSpecification.StreamEnabled
 		answer = map[string]any{}
@@ -160,9 +157,7 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 		answer = map[string]any{"TimeToLiveDescription": ttl}
 	case "DescribeStream":
 		var in struct{ ExclusiveStartShardId string }
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			a.Error(err)
-		}
+		check.NoError(a, json.NewDecoder(r.Body).Decode(&in))
 		stream := map[string]any{"StreamStatus": "ENABLED", "LastEvaluatedShardId": "2", "Shards": []any{
 			map[string]any{"ShardId": "1", "SequenceNumberRange": map[string]any{"EndingSequenceNumber": "9"}},
 			map[string]any{"ShardId": "2a", "SequenceNumberRange": map[string]any{}},
@@ -176,9 +171,7 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 		a.Errorf("DynamoDB is asked %s", operation)
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-	if err := json.NewEncoder(w).Encode(answer); err != nil {
-		a.Error(err)
-	}
+	check.NoError(a, json.NewEncoder(w).Encode(answer))
 }
 
 // table is the table as DescribeTable has it.
@@ -210,15 +203,11 @@ func (a *anAWS) table() map[string]any {
 }
 
 func (a *anAWS) lambda(w http.ResponseWriter, r *http.Request) {
-	if got := r.URL.Query().Get("EventSourceArn"); got != streamARN {
-		a.Errorf("Lambda is asked for the mappings of %q", got)
-	}
+	check.Equal(a, r.URL.Query().Get("EventSourceArn"), streamARN, "Lambda is asked for the mappings of")
 	all := []map[string]any{}
 	if a.mapping != "" {
 		all = append(all, map[string]any{"UUID": "u", "State": a.mapping, "LastProcessingResult": "OK",
 			"FunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:aggregator:live"})
 	}
-	if err := json.NewEncoder(w).Encode(map[string]any{"EventSourceMappings": all}); err != nil {
-		a.Error(err)
-	}
+	check.NoError(a, json.NewEncoder(w).Encode(map[string]any{"EventSourceMappings": all}))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -117,9 +118,7 @@ func (s *shell) takes(ask limiter.Request) {
 	if err == nil {
 		err = lease.Commit(s.Context())
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 }
 
 // noAWS takes away what says where AWS is and who asks.

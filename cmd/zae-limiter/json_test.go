@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -14,9 +15,7 @@ func TestUnderscored(t *testing.T) {
 		"ID": "id", "OK": "ok", "CreatedAt": "created_at", "P50MS": "p50_ms", "ToMS": "to_ms",
 		"DeniedWithoutACall": "denied_without_a_call", "ClocksApartMS": "clocks_apart_ms", "Name": "name",
 	} {
-		if got := underscored(name); got != want {
-			t.Errorf("%s is %s, want %s", name, got, want)
-		}
+		check.Equal(t, underscored(name), want, "%s", name)
 	}
 }
 

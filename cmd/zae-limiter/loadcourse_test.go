@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -18,9 +19,7 @@ func TestCourseOfALimit(t *testing.T) {
 	low, high := inForce{"e1", "rpm", 10, 60, 60_000}, inForce{"e1", "rpm", 50, 120, 60_000}
 	samples := []sample{granted(0, low), granted(999, low), granted(1999, high), granted(2999, high)}
 	r, err := summarize(plan, outcome{samples: samples, apart: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	admitted := []point{{0, 0}, {.001, 0}, {.001, 2}, {1, 2}, {1, 4}, {2, 4}, {2, 6}, {3, 6}, {3, 8}}
 	// From the answer of the second grant's request on, the raised limit may be in force.
 	allowed := []point{{0, 10.5}, {.001, 10.501}, {.999, 11.499}, {.999, 51.499}, {1, 51.501}, {2, 53.501}, {3, 55.501}}

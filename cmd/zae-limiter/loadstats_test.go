@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -87,9 +88,7 @@ func TestSummaryAsJSON(t *testing.T) {
 		t.Fatalf("%v, the first error is %v", err, r.firstError)
 	}
 	var out strings.Builder
-	if err := encode(&out, r, "  "); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, encode(&out, r, "  "))
 	golden(t, "testdata/load.json", out.String())
 }
 

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // mainVariable has this program be the tool.
@@ -15,9 +17,7 @@ const mainVariable = "ZAEL_TEST_MAIN"
 func TestTheProgram(t *testing.T) {
 	noAWS(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, c := range []struct {
 		args, in  string
 		out, errs string

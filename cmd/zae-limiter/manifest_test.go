@@ -66,9 +66,7 @@ func TestManifests(t *testing.T) {
 	s.says(3, "plan "+file, "+ create */gpt-4", "1 change to apply: 1 to create; 1 unchanged")
 	s.says(1, "apply "+file, "1 change to apply: 1 to create; 1 unchanged Apply 1 change?", "nothing was changed")
 	out, errs := s.run(3, "plan", file)
-	if text := out + errs; strings.Count(text, "1 to create") != 1 {
-		t.Errorf("a plan says more than once how much it changes:\n%s", text)
-	}
+	check.Equal(t, strings.Count(out+errs, "1 to create"), 1, "a plan says more than once how much it changes")
 }
 
 // A manifest is for its namespace, and no other can be meant.

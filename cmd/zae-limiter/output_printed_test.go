@@ -162,9 +162,7 @@ func (s *shell) acquire() {
 func (s *shell) stores(it item.Item) {
 	s.Helper()
 	in := &dynamodb.PutItemInput{TableName: aws.String("zae-limiter"), Item: it}
-	if _, err := s.table.PutItem(s.Context(), in); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, check.Err(s.table.PutItem(s.Context(), in)))
 }
 
 // usage stores what acme has used in one window, as the aggregator does.

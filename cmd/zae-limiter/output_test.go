@@ -18,13 +18,10 @@ import (
 func TestStoredTextDoesNotSteerTheTerminal(t *testing.T) {
 	check.Equal(t, harmless("a\x1b[2J\tb\u009b1m\n"), "a?[2J\tb?1m?")
 	for _, c := range "\u202a\u202e\u2066\u2069\u200e\u061c\u2028\u2029\u200b\ufeff\u00ad\U000e0041\x7f\r" {
-		if got := harmless("a" + string(c) + "b"); got != "a?b" {
-			t.Errorf("%U: %q", c, got)
-		}
+		check.Equal(t, harmless("a"+string(c)+"b"), "a?b", "%U", c)
 	}
-	if name := "Bücher 日本語 🙂 x\u0301"; harmless(name) != name {
-		t.Errorf("%q", harmless(name))
-	}
+	const names = "Bücher 日本語 🙂 x\u0301"
+	check.Equal(t, harmless(names), names)
 }
 
 // Names that others have chosen reach no terminal as they are, in no format and in no message.
@@ -83,9 +80,7 @@ func TestExportsHoldNoFormulas(t *testing.T) {
 	var r rows
 	r.add(-5, int64(-6), -7.5, amount{-1_500_000, true}, "-8", cut("-9"), time.Duration(-1))
 	got := strings.Join(each(r.body[0], exported), " ")
-	if want := "-5 -6 -7.5 -$1.50 '-8 '-9 -1ns"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, got, "-5 -6 -7.5 -$1.50 '-8 '-9 -1ns")
 }
 
 // What may be cut in a table is not cut in an export.

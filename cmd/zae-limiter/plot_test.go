@@ -24,9 +24,7 @@ func TestPlotsCompare(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	check.Equal(t, plotUsage(all[:1]), "", "a plot of one bar each")
-	if got := plotUsage(all[3:]); strings.Count(got, ", daily, tokens\n") != 2 {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, strings.Count(plotUsage(all[3:]), ", daily, tokens\n"), 2)
 }
 
 func TestBars(t *testing.T) {

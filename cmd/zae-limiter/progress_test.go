@@ -28,9 +28,7 @@ func TestProgress(t *testing.T) {
 		}
 		synctest.Wait()
 		p.end()
-		if want := "\r\x1b[K2s, 1 request\r\x1b[K3s, 7 requests, 2 of 5 done\r\x1b[K"; told.String() != want {
-			t.Errorf("told %q, want %q", told.String(), want)
-		}
+		check.Equal(t, told.String(), "\r\x1b[K2s, 1 request\r\x1b[K3s, 7 requests, 2 of 5 done\r\x1b[K", "told")
 		told.Reset()
 		p = startProgress(&told, false)
 		p.requests.Add(9)
@@ -54,9 +52,7 @@ func TestProgressGivesWayToOutput(t *testing.T) {
 		}
 		p.end()
 		want := "\r\x1b[K2s, 2 requests\r\x1b[Kanswer\n\r\x1b[K3s, 3 requests\r\x1b[Knote\n"
-		if screen.String() != want {
-			t.Errorf("the screen has %q, want %q", screen.String(), want)
-		}
+		check.Equal(t, screen.String(), want, "the screen has")
 	})
 }
 

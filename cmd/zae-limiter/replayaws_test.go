@@ -75,9 +75,7 @@ func (a *aStack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.env != nil {
 			out["Environment"] = map[string]any{"Variables": a.env}
 		}
-		if err := json.NewEncoder(w).Encode(out); err != nil {
-			a.Error(err)
-		}
+		check.NoError(a, json.NewEncoder(w).Encode(out))
 	case strings.HasSuffix(r.URL.Path, "/invocations"):
 		a.invoked = append(a.invoked, r.URL.Path+" "+r.Header.Get("X-Amz-Log-Type")+" "+string(body))
 		w.Header().Set("X-Amz-Log-Result", base64.StdEncoding.EncodeToString([]byte(a.log)))

@@ -112,17 +112,13 @@ func serveFrom(t *testing.T, table memory, args ...string) *served {
 
 func (s *served) write(name, text string) {
 	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.folder, name), []byte(text), 0o644); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, os.WriteFile(filepath.Join(s.folder, name), []byte(text), 0o644))
 }
 
 func (s *served) dial(creds credentials.TransportCredentials) *grpc.ClientConn {
 	s.Helper()
 	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(creds))
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	s.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -138,9 +134,7 @@ func (s *served) codes(conn *grpc.ClientConn, key, value string, n int) (out []s
 	s.Helper()
 	for range n {
 		r, err := ask(s.Context(), conn, key, value)
-		if err != nil {
-			s.Fatal(err)
-		}
+		check.Must(s, err)
 		out = append(out, r.GetOverallCode().String())
 	}
 	return out
@@ -149,14 +143,10 @@ func (s *served) codes(conn *grpc.ClientConn, key, value string, n int) (out []s
 func (s *served) get(path string) (int, string) {
 	s.Helper()
 	resp, err := http.Get("http://" + s.http + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -451,17 +441,11 @@ func TestServeWithTLS(t *testing.T) {
 		}
 		return by(credentials.NewTLS(c))
 	}
-	if err := with(); grpcstatus.Code(err) != codes.Unavailable {
-		t.Errorf("without a certificate: %v", err)
-	}
-	if err := by(insecure.NewCredentials()); grpcstatus.Code(err) != codes.Unavailable {
-		t.Errorf("without TLS: %v", err)
-	}
+	check.Equal(t, grpcstatus.Code(with()), codes.Unavailable, "without a certificate")
+	check.Equal(t, grpcstatus.Code(by(insecure.NewCredentials())), codes.Unavailable, "without TLS")
 	check.NoError(t, with(client), "with a certificate")
 	other := certificate(t, folder, "authority", nil) // another one, from now on
-	if err := with(client); grpcstatus.Code(err) != codes.Unavailable {
-		t.Errorf("the authority is exchanged: %v", err)
-	}
+	check.Equal(t, grpcstatus.Code(with(client)), codes.Unavailable, "the authority is exchanged")
 	check.NoError(t, with(certificate(t, folder, "client", other)), "with a certificate of the new authority")
 }
 

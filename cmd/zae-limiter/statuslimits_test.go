@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -22,9 +23,7 @@ func TestLimitsInTheStatus(t *testing.T) {
 		s.says(0, fmt.Sprintf("limits set -y -r r%d rpm=5", i))
 	}
 	table, err := admin.Open(t.Context(), s.memory, "zae-limiter", &admin.Options{Now: s.memory.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	status := func() part { return limitsPart(t.Context(), table, []string{"default"}) }
 	if p := status(); p.Name != "8" || p.State != "served" || !p.OK {
 		t.Errorf("served: %+v", p)

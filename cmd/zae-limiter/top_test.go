@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -58,9 +59,7 @@ func TestTopFits80Columns(t *testing.T) {
 			t.Errorf("%d letters: %q", n, line)
 		}
 	}
-	if strings.Count(text, "\n") != 6 {
-		t.Errorf("%s", text)
-	}
+	check.Equal(t, strings.Count(text, "\n"), 6, "%s", text)
 }
 
 // Rounds are printed until there were as many as asked for; JSON is one round. What is not accepted is named.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Usage is printed window by window and added up, in all three formats.
@@ -49,9 +50,7 @@ func TestTheMeanOfDollars(t *testing.T) {
 	tokens, mean := map[string]int64{"budget": 5, "tpm": 5}, map[string]float64{"budget": 5. / 3, "tpm": 5. / 3}
 	got := summaryAnswer(admin.UsageSummary{Windows: 3, Tokens: tokens, Mean: mean})
 	for i, want := range []string{"$0.000002", "1.7"} {
-		if mean := text(got.rows.body[i][6]); mean != want {
-			t.Errorf("mean %s, want %s", mean, want)
-		}
+		check.Equal(t, text(got.rows.body[i][6]), want, "mean")
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"runtime/debug"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // What was built in a release says its version, what go install has built that of its
@@ -20,7 +22,5 @@ func TestVersionOf(t *testing.T) {
 		}
 	}
 	release = ""
-	if got := versionOf(nil, false); got.Version != "devel" {
-		t.Errorf("without knowledge: %+v", got)
-	}
+	check.Equal(t, versionOf(nil, false).Version, "devel", "without knowledge")
 }

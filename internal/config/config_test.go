@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -281,8 +282,6 @@ func TestKeysThatAreNoConfigurations(t *testing.T) {
 		{"ns/SYSTEM#x", "#CONFIG", false},
 	} {
 		_, err := DecodeConfig(item.Key{PK: c.pk, SK: c.sk}.Item())
-		if (err == nil) != c.want {
-			t.Errorf("%s %s: %v", c.pk, c.sk, err)
-		}
+		check.Equal(t, err == nil, c.want, "%s %s: %v", c.pk, c.sk, err)
 	}
 }

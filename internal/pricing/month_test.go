@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // full is a stack with all that is billed, on demand.
@@ -107,8 +109,6 @@ S3::Bucket, archive, of a year: 0.0012 GB, $2.76e-05
 		for _, l := range Month(c.use, c.stack) {
 			fmt.Fprintf(&b, "%s, %s: %.9g %s, $%.6g\n", strings.TrimPrefix(l.Of, "AWS::"), l.Part, l.Units, l.Kind, l.Dollars)
 		}
-		if got := "\n" + b.String(); got != c.want {
-			t.Errorf("%s: the bill is\n%s\nwant\n%s", c.name, got, c.want)
-		}
+		check.Equal(t, "\n"+b.String(), c.want, "%s: the bill", c.name)
 	}
 }

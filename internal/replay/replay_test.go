@@ -176,9 +176,7 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	}
 	const want = "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from 2023-11-14T22:00:00Z: " +
 		"at most rpm 1, tpm 200 of 1 records"
-	if got := seen.Usage.Behind[0]; got.String() != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, seen.Usage.Behind[0].String(), want)
 	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(got.Usage.Behind) != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -363,9 +361,7 @@ func TestMalformedRecords(t *testing.T) {
 	}
 	r, b, _ := rig(t)
 	b[set] = []byte("no gzip")
-	if got := r.Replay(t.Context(), set); got.Outcome != Strange {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, r.Replay(t.Context(), set).Outcome, Strange)
 	var keys []string
 	for key, err := range r.Keys(t.Context()) {
 		check.Must(t, err)

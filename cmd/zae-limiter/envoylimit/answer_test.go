@@ -10,6 +10,7 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -78,9 +79,7 @@ func TestAnswerOfSeveral(t *testing.T) {
 		if err != nil {
 			got = []string{err.Error()}
 		}
-		if got := strings.Join(got, ", "); got != c.want {
-			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
-		}
+		check.Equal(t, strings.Join(got, ", "), c.want, "%s", name)
 	}
 }
 
@@ -98,15 +97,11 @@ func TestTightest(t *testing.T) {
 		"it denies, but soft": {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: 1, Soft: true}, "b"},
 	} {
 		for _, all := range [][]limiter.Status{{a, c.other}, {c.other, a}} {
-			if got := tightest(all); got.Limit != c.want {
-				t.Errorf("%s: %s, want %s", name, got.Limit, c.want)
-			}
+			check.Equal(t, tightest(all).Limit, c.want, "%s", name)
 		}
 	}
 	never := limiter.Status{Limit: "never", RetryAfter: -1}
-	if got := tightest([]limiter.Status{{Limit: "long", RetryAfter: math.MaxInt64 - 1}, never}); got.Limit != "never" {
-		t.Errorf("%s is tighter than never", got.Limit)
-	}
+	check.Equal(t, tightest([]limiter.Status{{Limit: "long", RetryAfter: math.MaxInt64 - 1}, never}).Limit, "never")
 	if got := tightest(nil); got != nil {
 		t.Errorf("the tightest of none: %v", got)
 	}
@@ -127,9 +122,8 @@ func TestCurrentLimit(t *testing.T) {
 		{Limit: LimitName, Capacity: 1, Refill: 1, Period: blocked().Period}: "0 SECOND 316223999",
 	} {
 		got := currentLimit(r, s)
-		if text := fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.GetUnitMultiplier().GetValue()); text != want {
-			t.Errorf("%+v: %s, want %s", s, text, want)
-		}
+		check.Equal(t, fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.GetUnitMultiplier().GetValue()), want,
+			"%+v", s)
 		if is := got == r.said; is != (s.Capacity == 10 && s.Refill == 10 && s.Period == time.Minute) {
 			t.Errorf("%+v: that of the rule: %v", s, is)
 		}

@@ -121,9 +121,7 @@ func TestDecide(t *testing.T) {
 		for _, d := range out {
 			got = append(got, d.String())
 		}
-		if got := strings.Join(got, " & "); got != want {
-			t.Errorf("%s:\n%s, want\n%s", text, got, want)
-		}
+		check.Equal(t, strings.Join(got, " & "), want, "%s", text)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -34,9 +35,7 @@ func TestJSON(t *testing.T) {
 				}
 			}
 		}
-		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.NewDecoder(resp.Body).Decode(&out))
 		if resp.StatusCode != want.status || out.OverallCode != want.code || len(out.Statuses) != 1 ||
 			out.Statuses[0].CurrentLimit.Unit != "HOUR" || out.Statuses[0].DurationUntilReset != "3600s" ||
 			resp.Header.Get("Retry-After") != want.retry || resp.Header.Get("X-RateLimit-Remaining") != "0" ||
@@ -53,9 +52,7 @@ func TestJSON(t *testing.T) {
 		strings.Replace(login, "/login", `\udcff`, 1): http.StatusBadRequest,
 		strings.Repeat(" ", 4<<20) + login:            http.StatusRequestEntityTooLarge,
 	} {
-		if resp := post(body); resp.StatusCode != want {
-			t.Errorf("%.40q: %d, want %d", body, resp.StatusCode, want)
-		}
+		check.Equal(t, post(body).StatusCode, want, "%.40q", body)
 	}
 	w := httptest.NewRecorder()
 	r.service.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/json", nil))
@@ -63,11 +60,8 @@ func TestJSON(t *testing.T) {
 		t.Errorf("GET: %d %v", w.Code, w.Header())
 	}
 	r.table.Fail(limiter.ErrUnavailable)
-	if resp := post(strings.ReplaceAll(login, "path", "trial2")); resp.StatusCode != http.StatusOK {
-		t.Errorf("table down, nothing asked: %d", resp.StatusCode)
-	}
+	check.Equal(t, post(strings.ReplaceAll(login, "path", "trial2")).StatusCode, http.StatusOK,
+		"table down, nothing asked")
 	other := strings.NewReplacer("path", "remote_address", "/login", "z").Replace(login)
-	if resp := post(other); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("table down: %d", resp.StatusCode)
-	}
+	check.Equal(t, post(other).StatusCode, http.StatusServiceUnavailable, "table down")
 }

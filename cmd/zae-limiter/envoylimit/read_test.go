@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // What is not acceptable is named with its file and line, all of it at once.
@@ -98,9 +100,7 @@ descriptors:
       - key: path
         rate_limit: {unit: month, requests_per_unit: 1, replaces: [{name: tight}]}
 `)}, file{"b.yaml", []byte("domain: empty")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	minute := ratelimit.RateLimitResponse_RateLimit_MINUTE
 	for _, value := range []string{"404", "true", "4xx"} {
 		r, _ := c.domains["edge"].find([]entry{{"status", value}})

@@ -302,9 +302,7 @@ func TestClassesLeaveFloors(t *testing.T) {
 		if i >= 4 {
 			want = ratelimit.RateLimitResponse_OVER_LIMIT
 		}
-		if got.GetOverallCode() != want {
-			t.Errorf("request %d: %s, want %s", i+1, inOneLine(got), want)
-		}
+		check.Equal(t, got.GetOverallCode(), want, "request %d: %s", i+1, inOneLine(got))
 	}
 }
 
@@ -481,7 +479,5 @@ func TestSetConfig(t *testing.T) {
 		"  rate_limit: {unit: week, requests_per_unit: 7}\n"))
 	want := "OK | OK 7/WEEK 6 left reset 24h0m0s | OK | X-RateLimit-Limit: 7, 7;w=604800 | " +
 		"X-RateLimit-Remaining: 6 | X-RateLimit-Reset: 86400"
-	if got := inOneLine(r.ask(t, 0, descriptor("other", "x"), from("a"))); got != want {
-		t.Errorf("%s, want\n%s", got, want)
-	}
+	check.Equal(t, inOneLine(r.ask(t, 0, descriptor("other", "x"), from("a"))), want)
 }
