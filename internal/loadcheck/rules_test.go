@@ -133,8 +133,9 @@ func TestAChangingBucketIsNeverAccused(t *testing.T) {
 			b      Bound
 			events []Event
 		}{
-			"skew":    {Bound{Rules: w.b.Rules, Kept: true}, w.events},
-			"rules":   {Bound{Rules: always(last.Capacity, last.Amount, last.Period), Skew: w.b.Skew, Kept: true}, w.events},
+			"skew": {Bound{Rules: w.b.Rules, Kept: true}, w.events},
+			"rules": {Bound{Rules: always(last.Capacity, last.Amount, last.Period), Skew: w.b.Skew, Kept: true},
+				w.events},
 			"passing": {w.b, bare},
 		} {
 			if got, err := Worst(c.b, c.events); err == nil && got.Excess > 0 {
