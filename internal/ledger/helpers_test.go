@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
 const sampleNow = 1_700_000_000_000
@@ -21,6 +24,26 @@ func usageSample(window, start, part string) Snapshot {
 		},
 		TTL: sampleNow/1000 + 90*86400,
 	}
+}
+
+// applied carries out a write, which must hold.
+func applied(t *testing.T, w item.Write, on item.Item) item.Item {
+	t.Helper()
+	after, held, err := w.Apply(on)
+	if err != nil || !held {
+		t.Fatalf("held %v, %v", held, err)
+	}
+	return after
+}
+
+// summed writes a sum over what is stored, which must be due.
+func summed(t *testing.T, s *Sum, on item.Item) item.Item {
+	t.Helper()
+	u, due := s.Update(on)
+	if !due {
+		t.Fatal("not due")
+	}
+	return applied(t, u, on)
 }
 
 // randomMark draws a mark with counters of the limits of a legend.

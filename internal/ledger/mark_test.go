@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -162,10 +163,7 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 			u.Moves = append(u.Moves, Move{Shard: k,
 				To: Mark{At: at, Used: []Count{{"rpm", 60_000}, {"tpm", 40_000_000}}, Gen: 9}})
 		}
-		it, held, err := u.Update().Apply(nil)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
+		it := applied(t, u.Update(), nil)
 		t.Logf("%d shards, entity of %d characters: %d bytes", c.shards, len(c.entity), item.Size(it))
 		if got := (item.Size(it) + 1023) / 1024; got != c.units {
 			t.Errorf("%d shards, entity of %d characters: %d units, want %d", c.shards, len(c.entity), got, c.units)
@@ -215,15 +213,11 @@ func TestALimitThatVanishesIsExpected(t *testing.T) {
 	u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
 		Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
 		Moves: []Move{{To: at("10", Count{"rpm", 3}, Count{"tpm", 5})}}}
-	stored, held, err := u.Update().Apply(nil)
-	if err != nil || !held {
-		t.Fatal(held, err)
-	}
+	stored := applied(t, u.Update(), nil)
 	from := at("20", Count{"rpm", 3}, Count{"tpm", 5})
 	u.Counts, u.Moves = []Count{{"rpm", 1}}, []Move{{From: Expect{Counted: &from}, To: at("20", Count{"rpm", 4})}}
-	after, held, err := u.Update().Apply(stored)
-	if m, ok := MarksOf(after).Shard(0); err != nil || !held || !ok || len(m.Used) != 1 {
-		t.Errorf("held %v, %v: %+v", held, err, m)
+	if m, ok := MarksOf(applied(t, u.Update(), stored)).Shard(0); !ok || len(m.Used) != 1 {
+		t.Errorf("%v: %+v", ok, m)
 	}
 }
 
@@ -251,9 +245,7 @@ func TestHowManyLimitsALegendTakesUp(t *testing.T) {
 		for i := range n {
 			u.Counts = append(u.Counts, Count{fmt.Sprintf("l%02d", i), 1})
 		}
-		after, held, err := u.Update().Apply(nil)
-		if got := len(MarksOf(after).Legend.Limits); err != nil || !held || got != want {
-			t.Errorf("of %d limits it has %d, want %d: held %v, %v", n, got, want, held, err)
-		}
+		after := applied(t, u.Update(), nil)
+		check.Equal(t, len(MarksOf(after).Legend.Limits), want, "of %d limits it has", n)
 	}
 }

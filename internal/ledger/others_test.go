@@ -15,11 +15,7 @@ import (
 func TestCountsOfOthersAreDistinguished(t *testing.T) {
 	apply := func(it item.Item, u Usage) item.Item {
 		t.Helper()
-		after, held, err := u.Update().Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		return after
+		return applied(t, u.Update(), it)
 	}
 	mark := func(at int, rpm, tpm int64) Mark {
 		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Gen: 3}
@@ -241,11 +237,7 @@ func TestWhatGivesAnOriginUp(t *testing.T) {
 		} else {
 			u.Counts = []Count{{"rpm", 0}, {"tpm", 0}}
 		}
-		after, held, err := u.Update().Apply(it)
-		if err != nil || !held {
-			t.Fatalf("%s: held %v, %v", c.name, held, err)
-		}
-		if _, ok := MarksOf(after).origin(); ok != c.known {
+		if _, ok := MarksOf(applied(t, u.Update(), it)).origin(); ok != c.known {
 			t.Errorf("%s: the origin is known: %v", c.name, ok)
 		}
 	}

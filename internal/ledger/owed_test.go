@@ -3,6 +3,7 @@ package ledger
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -31,18 +32,14 @@ func TestOwedLists(t *testing.T) {
 func TestOneIsAtTheCursor(t *testing.T) {
 	stored := item.Item(nil)
 	first := DecodeOwedCursor(stored)
-	claimed, held, err := first.Claim(500).Apply(stored)
-	if got := DecodeOwedCursor(claimed); err != nil || !held || got != (OwedCursor{0, 500}) {
-		t.Fatalf("claimed: %+v, %v, %v", got, held, err)
-	}
-	if _, held, _ = first.Claim(600).Apply(claimed); held {
+	claimed := applied(t, first.Claim(500), stored)
+	check.MustEqual(t, DecodeOwedCursor(claimed), OwedCursor{0, 500}, "claimed")
+	if _, held, _ := first.Claim(600).Apply(claimed); held {
 		t.Error("claimed twice")
 	}
-	done, held, err := first.Advance(500, 300).Apply(claimed)
-	if got := DecodeOwedCursor(done); err != nil || !held || got != (OwedCursor{300, 0}) {
-		t.Errorf("counted: %+v, %v, %v", got, held, err)
-	}
-	if _, held, _ = first.Advance(500, 400).Apply(done); held {
+	done := applied(t, first.Advance(500, 300), claimed)
+	check.Equal(t, DecodeOwedCursor(done), OwedCursor{300, 0}, "counted")
+	if _, held, _ := first.Advance(500, 400).Apply(done); held {
 		t.Error("a claim is ended twice")
 	}
 	if got := DecodeOwedCursor(item.Item{"settled": item.S("x"), "claimed": item.N(5)}); got.Counted != 0 {

@@ -63,10 +63,7 @@ func TestRecordsSurviveStorage(t *testing.T) {
 	u := Usage{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "daily", Start: "2024-01-01T00:00:00Z",
 		Part: "2024-01-01", TTL: 7, Counts: []Count{{"rpm", 5}},
 		Moves: []Move{{From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 5}}}}}}
-	it, _, err := u.Update().Apply(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	it := applied(t, u.Update(), nil)
 	if s, err := DecodeSnapshot(it); err != nil || s.Start != u.Start || s.Part != u.Part || s.TTL != 7 {
 		t.Errorf("%+v, %v", s, err)
 	}

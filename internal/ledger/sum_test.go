@@ -3,7 +3,6 @@ package ledger
 import (
 	"maps"
 	"math"
-	"reflect"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -19,12 +18,7 @@ func TestVersionsOfSumsRise(t *testing.T) {
 	for _, c := range []struct{ own, want int64 }{{1, 1}, {1, 2}, {9, 9}, {4, 10}, {11, 11}} {
 		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
 			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": c.want}}, Summed: Summed{Version: c.own}}
-		u, due := s.Update(stored)
-		after, held, err := u.Apply(stored)
-		if err != nil || !held || !due {
-			t.Fatal(due, held, err)
-		}
-		if stored = after; SummedOf(stored).Version != c.want {
+		if stored = summed(t, s, stored); SummedOf(stored).Version != c.want {
 			t.Errorf("version %d, want %d", SummedOf(stored).Version, c.want)
 		}
 	}
@@ -59,12 +53,7 @@ func TestASumKeepsItsBase(t *testing.T) {
 	} {
 		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
 			Part: "2023-11-14", Amount: Amount{map[string]int64{"rpm": 5}, 2}, Summed: Summed{Version: 1, Base: c.base}}
-		u, due := s.Update(stored)
-		after, held, err := u.Apply(stored)
-		if err != nil || !held || !due {
-			t.Fatal(due, held, err)
-		}
-		stored = after
+		stored = summed(t, s, stored)
 		if got := AmountOf(stored); got.Events != c.events || !maps.Equal(got.Tokens, c.tokens) {
 			t.Errorf("beside %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
 		}
@@ -97,11 +86,8 @@ func TestAmountsSaturate(t *testing.T) {
 	}
 	s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
 		Part: "2023-11-14", Amount: half, Summed: Summed{Version: 1, Base: &half}}
-	u, _ := s.Update(nil)
-	after, _, err := u.Apply(nil)
-	if got := AmountOf(after); err != nil || !reflect.DeepEqual(got, most) {
-		t.Errorf("the sum of a day is %+v, %v", got, err)
-	}
+	after := summed(t, s, nil)
+	check.Deep(t, AmountOf(after), most, "the sum of a day")
 	if got, err := DecodeSnapshot(after); err != nil || got.Counts["bytes"] != math.MaxInt64 {
 		t.Errorf("read as %+v, %v", got, err)
 	}
@@ -120,35 +106,21 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": rpm}, Events: 7},
 			Summed: Summed{Version: version}}
 	}
-	apply := func(u item.Update, it item.Item) item.Item {
-		t.Helper()
-		after, held, err := u.Apply(it)
-		if err != nil || !held {
-			t.Fatal(held, err)
-		}
-		return after
-	}
 	by := func(events int64, it item.Item) item.Item { // as a release before does
 		marks := MarksOf(it)
 		mark := Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 9}}, Gen: 3}
 		if old, ok := marks.Shard(0); ok {
 			mark.At, mark.Used = PositionOf(1, "8"), []Count{{"rpm", old.Used[0].Tokens + 3}}
 		}
-		return apply(Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
+		return applied(t, Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
 			Part: "2023-11-14", Counts: []Count{{"rpm", 3}}, Events: events, Seen: &marks,
 			Moves: []Move{{From: Expect{Exactly: true}, To: mark}}}.Update(), it)
 	}
 	added := func(it item.Item) item.Item { return by(1, it) }
-	next := func(it item.Item) item.Item {
-		u, due := sum(100, 1).Update(it)
-		if !due {
-			t.Fatal("not due")
-		}
-		return apply(u, it)
-	}
+	next := func(it item.Item) item.Item { return summed(t, sum(100, 1), it) }
 	first := next(nil)
 	u, _ := sum(101, 2).Update(first)
-	other := apply(u, first)
+	other := applied(t, u, first)
 	counted := added(nil)
 	for name, c := range map[string]struct{ read, now item.Item }{
 		"there is one":              {nil, first},
@@ -168,7 +140,8 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 		if _, held, err := u.Apply(c.now); held || err != nil {
 			t.Errorf("%s: stored, %v", name, err)
 		}
-		if after := apply(u, c.read); MarksOf(after).Any || len(marksIn(after)) > 0 || AmountOf(after).Tokens["rpm"] != 103 {
+		after := applied(t, u, c.read)
+		if MarksOf(after).Any || len(marksIn(after)) > 0 || AmountOf(after).Tokens["rpm"] != 103 {
 			t.Errorf("%s: %v", name, after)
 		}
 	}
@@ -209,9 +182,9 @@ func TestDaysOfOthersAreReplaced(t *testing.T) {
 		if !due {
 			continue
 		}
-		after, held, err := u.Apply(c.it)
-		if err != nil || !held || WindowOf(after) != Replaced || AmountOf(after).Tokens["rpm"] != 10 {
-			t.Errorf("%s: %v, held %v, %v", name, after, held, err)
+		after := applied(t, u, c.it)
+		if WindowOf(after) != Replaced || AmountOf(after).Tokens["rpm"] != 10 {
+			t.Errorf("%s: %v", name, after)
 		}
 		if _, held, _ := u.Apply(after); held {
 			t.Errorf("%s: it is replaced twice", name)

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -19,23 +20,11 @@ func TestDenialsOfTwoShards(t *testing.T) {
 			Moves: []Move{{Shard: shard, From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "7"),
 				Used: []Count{{bucket.Denied, denied}, {"rpm", 4}}}}}}
 	}
-	write := func(on item.Item, u Usage) (item.Item, bool) {
-		out, held, err := u.Update().Apply(on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out, held
-	}
-	first, _ := write(nil, usage(nil, 0, 5))
-	second := usage(first, 1, 3)
-	third := usage(first, 2, 2)
-	both, held := write(first, second)
-	all, also := write(both, third)
-	if !held || !also {
-		t.Fatal("refused")
-	}
-	if _, held = write(all, third); held {
-		t.Fatal("counted twice")
+	first := applied(t, usage(nil, 0, 5).Update(), nil)
+	third := usage(first, 2, 2).Update()
+	all := applied(t, third, applied(t, usage(first, 1, 3).Update(), first))
+	if _, held, err := third.Apply(all); held || err != nil {
+		t.Fatalf("counted twice: %v", err)
 	}
 	s, err := DecodeSnapshot(all)
 	if err != nil || s.Denied != 10 || s.Counts["rpm"] != 12 || len(s.Counts) != 1 {
@@ -46,11 +35,7 @@ func TestDenialsOfTwoShards(t *testing.T) {
 	}
 	sum := Sum{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "hourly", Start: "2026-11-28T07:00:00Z",
 		Part: "2026-11-28T07:00:00Z", Amount: Amount{Tokens: map[string]int64{bucket.Denied: 11}}}
-	up, due := sum.Update(all)
-	summed, held, err := up.Apply(all)
-	if err != nil || !due || !held || AmountOf(summed).Tokens[bucket.Denied] != 11 {
-		t.Errorf("summed %v, %v, %v, want 11 denials: %v", due, held, err, summed)
-	}
+	check.Equal(t, AmountOf(summed(t, &sum, all)).Tokens[bucket.Denied], 11, "denials of the sum")
 	if _, number := all["_!0"].(*types.AttributeValueMemberN); number {
 		t.Error("other clients take it for a limit")
 	}
