@@ -25,10 +25,7 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 		if !charge.Verdict.Granted && want >= 0 {
 			t.Fatalf("%d added: the charge is not granted: %+v", added, charge.Verdict)
 		}
-		after, ok, err := charge.Update.Apply(skeleton)
-		if !ok || err != nil {
-			t.Fatalf("%d added: applied %v, %v", added, ok, err)
-		}
+		after := applied(t, charge.Update, skeleton)
 		got, err := DecodeShard(after)
 		if err != nil || got.State.Slots[0].Tokens != want || got.State.Slots[0].Used != 1000-added {
 			t.Errorf("%d added: %+v, %v, want level %d and counter %d", added, got.State, err, want, 1000-added)

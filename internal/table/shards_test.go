@@ -83,11 +83,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 		_, image := create(now, table.Costs(limits))
 		split := table.Split(image, now)
 		costs := table.Costs(limits, 5_000)
-		zero, ok, err := table.Charge{Image: image, Costs: costs,
-			Now: now + late}.Plan().Update.Apply(image.Item())
-		if err != nil || !ok {
-			t.Fatalf("charge: held %v, %v", ok, err)
-		}
+		zero := applied(t, table.Charge{Image: image, Costs: costs, Now: now + late}.Plan().Update, image.Item())
 		after, held, err := split[0].Apply(zero)
 		check.Must(t, err)
 		if want := late <= table.MaxLag; held != want {
@@ -179,9 +175,7 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 				images[tt.part] = decode(t, items[tt.part])
 			}
 			writes := table.Merge(images[0], images[1], tt.count, now)
-			if _, held, err := writes[0].Apply(items[1]); err != nil || !held {
-				t.Fatalf("the other: held %v, %v", held, err)
-			}
+			applied(t, writes[0], items[1])
 			b := decode(t, applied(t, writes[1], items[0]))
 			i := b.State.Index("tpm")
 			switch {

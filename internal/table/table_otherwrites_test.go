@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -114,10 +113,8 @@ func otherWrites(t *testing.T) []call {
 	zero := config.EntityConfigs{Namespace: ns, Counts: map[string]int64{"gpt": 0}}.Item()
 	pages := pagedSample.Pages()
 	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
-	noted, _, err := config.Deleted(ns, "key-1", sampleNow-1).Apply(nil)
-	check.NoError(t, err)
-	odd, _, err := config.Deleted(ns, "key-1", math.MaxInt64/2).Apply(nil)
-	check.NoError(t, err)
+	noted := applied(t, config.Deleted(ns, "key-1", sampleNow-1), nil)
+	odd := applied(t, config.Deleted(ns, "key-1", math.MaxInt64/2), nil)
 	list := ledger.OwedList{Created: sampleNow, Packed: []byte{1}, TTL: sampleNow / 1000}
 	fresh, claimed, later := ledger.OwedCursor{}, ledger.OwedCursor{Claimed: 7}, ledger.OwedCursor{Counted: 5, Claimed: 9}
 	cursor := func(c ledger.OwedCursor) item.Item {
@@ -199,17 +196,9 @@ func usageWrites(t *testing.T) []call {
 	u := ledger.Usage{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly", Start: "2023-11-14T22:00:00Z",
 		Part: "2023-11-14T22:00:00Z", Counts: []ledger.Count{{Limit: "rpm", Tokens: 3}}, Events: 2, TTL: sampleNow,
 		Moves: []ledger.Move{{Shard: 0, To: at("10", 3_000)}}}
-	apply := func(u ledger.Usage, on item.Item) item.Item {
-		t.Helper()
-		after, held, err := u.Update().Apply(on)
-		if !held || err != nil {
-			t.Fatalf("usage: held %v, %v", held, err)
-		}
-		return after
-	}
-	first, other := apply(u, nil), u
+	first, other := applied(t, u.Update(), nil), u
 	other.Moves = []ledger.Move{{Shard: 1, To: at("10", 3_000)}}
-	beside := apply(other, nil)
+	beside := applied(t, other.Update(), nil)
 	known, last := u, at("10", 3_000)
 	last.At = ledger.PositionOf(sampleNow/1000, "20")
 	known.Moves = []ledger.Move{{Shard: 0, From: ledger.Expect{Counted: &last}, To: at("20", 6_000)}}
@@ -232,8 +221,7 @@ func usageWrites(t *testing.T) []call {
 	}
 	daily := item.Item{item.AttrPK: sum.Key().Item()[item.AttrPK], item.AttrSK: sum.Key().Item()[item.AttrSK],
 		"total_events": item.N(2), "rpm": item.N(3)}
-	stored, _, err := sumOver(nil).Apply(nil)
-	check.Must(t, err)
+	stored := applied(t, sumOver(nil), nil)
 	write := sumOver(daily)
 	sum.Events++
 	return []call{
