@@ -19,9 +19,16 @@ func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) 
 	if step.Action == Complete {
 		before = known.Previous[step.At]
 	}
-	after, held, err := step.Update.Apply(before)
-	if step.Action != want || !held || err != nil {
-		t.Fatalf("action %d, want %d; held %v, %v", step.Action, want, held, err)
+	check.MustEqual(t, step.Action, want, "action")
+	return applied(t, step.Update, before)
+}
+
+// applied carries out a write, which must hold.
+func applied(t *testing.T, w item.Write, on item.Item) item.Item {
+	t.Helper()
+	after, held, err := w.Apply(on)
+	if err != nil || !held {
+		t.Fatalf("held %v, %v", held, err)
 	}
 	return after
 }
@@ -59,10 +66,7 @@ func TestWhatOthersHaveCountedSinceACreation(t *testing.T) {
 		at.Born, at.whole = true, true
 		total := hourOf(Part{Shard: 1, Runs: []Run{at}})
 		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Current: it})
-		after, held, err := step.Update.Apply(it)
-		if got := ledger.AmountOf(after).Tokens["rpm"]; !held || err != nil || got != want {
-			t.Errorf("%d by others: %d, want %d (held %v, %v)", others, got, want, held, err)
-		}
+		check.Equal(t, ledger.AmountOf(applied(t, step.Update, it)).Tokens["rpm"], want, "%d by others", others)
 	}
 }
 

@@ -17,13 +17,7 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 	unmarked := Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true}
 	here, before := unmarked, unmarked
 	here.Current, before.Previous = marked(0, "1", 3), []item.Item{marked(1, "1", 3)}
-	note := func(at int64) item.Item {
-		it, _, err := config.Deleted("n", "e", at).Apply(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return it
-	}
+	note := func(at int64) item.Item { return applied(t, config.Deleted("n", "e", at), nil) }
 	for name, c := range map[string]struct {
 		runs  []Run
 		known Snapshots

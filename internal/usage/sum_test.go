@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"reflect"
 	"slices"
 	"testing"
 
@@ -66,9 +65,7 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
 		s.Amount = ledger.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
 		u, _ := s.Update(nil)
-		it, _, err := u.Apply(nil)
-		check.Must(t, err)
-		return it
+		return applied(t, u, nil)
 	}
 	base := &ledger.Amount{Tokens: map[string]int64{"rpm": 30}, Events: 3}
 	since := marked(snapshot(Daily, 0, 0), "5").Item()
@@ -99,22 +96,17 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 		hour := marked(snapshot(Hourly, c.tokens, c.events), "4", ledger.Count{Limit: "rpm", Tokens: 40})
 		s.Parts = []item.Item{hour.Item()}
 		u, _ := s.Sum(day + c.after)
-		it, held, err := u.Apply(c.stored)
-		if got := ledger.AmountOf(it).Tokens["rpm"]; !held || err != nil || got != c.want {
-			t.Errorf("%s: %d, want %d (held %v, %v)", c.name, got, c.want, held, err)
-		}
+		check.Equal(t, ledger.AmountOf(applied(t, u, c.stored)).Tokens["rpm"], c.want, c.name)
 	}
 	s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Daily, Of: Hourly, Start: day,
 		Until: Daily, Days: 1, Parts: []item.Item{snapshot(Hourly, 5, 1).Item()}}
-	u, _ := s.Sum(day + hourMillis)
-	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[layout.AttrTTL], item.N(day/1000+2*86_400)) ||
-		ledger.SummedOf(it).Version != day+hourMillis {
-		t.Errorf("%v: want that it goes a day after it ended, and says when it was summed", it)
-	}
 	late := day + 40*hourMillis
-	u, _ = s.Sum(late)
-	if it, _, err := u.Apply(nil); err != nil || !reflect.DeepEqual(it[layout.AttrTTL], item.N(late/1000+86_400)) {
-		t.Errorf("%v: want that it goes a day after it was summed, which was late", it)
+	for now, until := range map[int64]int64{day + hourMillis: day/1000 + 2*86_400, late: late/1000 + 86_400} {
+		u, _ := s.Sum(now)
+		it := applied(t, u, nil)
+		if !item.Equal(it[layout.AttrTTL], item.N(until)) || ledger.SummedOf(it).Version != now {
+			t.Errorf("%v: want that it goes a day after it ended, or was summed late, and says when it was summed", it)
+		}
 	}
 }
 
@@ -133,10 +125,10 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 		Until: Daily, Days: 90, Parts: []item.Item{nil, unnamed, snapshot("r", Hourly, 3), snapshot("r", Hourly, 23),
 			snapshot("r", Hourly, 24), snapshot("r", Hourly, -1), snapshot("r#x", Hourly, 4), snapshot("r", Daily, 0)}}
 	u, _ := s.Sum(day + dayMillis)
-	it, _, err := u.Apply(nil)
-	if got := ledger.AmountOf(it); err != nil || got.Tokens["rpm"] != 3 || got.Events != 3 ||
-		!reflect.DeepEqual(ledger.SummedOf(it).Parts, []int{2, 3, 23}) {
-		t.Errorf("%+v of %v, %v", got, ledger.SummedOf(it).Parts, err)
+	it := applied(t, u, nil)
+	if got := ledger.AmountOf(it); got.Tokens["rpm"] != 3 || got.Events != 3 ||
+		!slices.Equal(ledger.SummedOf(it).Parts, []int{2, 3, 23}) {
+		t.Errorf("%+v of %v", got, ledger.SummedOf(it).Parts)
 	}
 }
 
@@ -153,11 +145,8 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		Days: 90, Until: Monthly, Parts: []item.Item{day(2, 20), day(3, 5), day(1, 10), day(30, 99)}} // February has 29
 	sum := func(now int64) item.Item {
 		u, due := s.Sum(now)
-		after, held, err := u.Apply(s.Stored)
-		if !due || !held || err != nil {
-			t.Fatalf("due %v, held %v, %v", due, held, err)
-		}
-		return after
+		check.MustEqual(t, due, true, "due")
+		return applied(t, u, s.Stored)
 	}
 	s.Stored = sum(month + 3*dayMillis)
 	check.Equal(t, item.KeyOf(s.Stored), layout.UsageKey("ns", "e", "r", "2024-02"), "it is stored at")
@@ -174,9 +163,8 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, ledger.Amount{Events: 3}
 	u, _ := older.Update(nil)
 	whole := s
-	var err error
-	if whole.Stored, _, err = u.Apply(nil); err != nil || whole.Last() {
-		t.Errorf("a month without a rest is not summed as a whole, %v", err)
+	if whole.Stored = applied(t, u, nil); whole.Last() {
+		t.Error("a month without a rest is not summed as a whole")
 	}
 	s.Parts = []item.Item{day(3, 7)}
 	if s.Stored = sum(month + 3*dayMillis + 1); ledger.AmountOf(s.Stored).Tokens["rpm"] != 37 {
@@ -204,9 +192,7 @@ func TestWhetherASumHasItsParts(t *testing.T) {
 			Start: layout.Timestamp(month), Amount: ledger.Amount{Events: 1},
 			Summed: ledger.Summed{Version: 1, Parts: parts, Base: base}}
 		u, _ := s.Update(nil)
-		it, _, err := u.Apply(nil)
-		check.Must(t, err)
-		return it
+		return applied(t, u, nil)
 	}
 	for _, c := range []struct {
 		name      string

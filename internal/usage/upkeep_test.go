@@ -85,10 +85,9 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 			continue
 		}
 		r := p.Refills[0]
-		after, held, err := r.Update.Apply(c.New.Item())
-		if b, err2 := table.DecodeShard(after); err != nil || err2 != nil || !held ||
-			b.State.Slots[2].Tokens != tokens+100_000 {
-			t.Errorf("held %v, %v, %v, the meter shows %s", held, err, err2, b.State)
+		b, err := table.DecodeShard(applied(t, r.Update, c.New.Item()))
+		if err != nil || b.State.Slots[2].Tokens != tokens+100_000 {
+			t.Errorf("%v, the meter shows %s", err, b.State)
 		}
 	}
 }
@@ -164,9 +163,8 @@ func TestLifetimes(t *testing.T) {
 	if l.Update.Key != split.New.Key() || l.Resume() != "5" {
 		t.Errorf("it mends %v, and resumes at %q", l.Update.Key, l.Resume())
 	}
-	it, held, err := l.Update.Apply(split.New.Item())
-	if _, ttl := it[layout.AttrTTL]; !held || err != nil || ttl {
-		t.Errorf("ttl %v, held %v, %v", it[layout.AttrTTL], held, err)
+	if ttl, ok := applied(t, l.Update, split.New.Item())[layout.AttrTTL]; ok {
+		t.Errorf("ttl %v", ttl)
 	}
 }
 
