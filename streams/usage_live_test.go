@@ -101,35 +101,6 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 	}
 }
 
-// What a bucket has consumed of which no snapshot says how far it was counted is of the
-// current window only if the bucket was created in it: the rules of an old one may have
-// changed in it all the same.
-func TestLiveUsageOfBucketsWithoutMarks(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		born int64 // seconds before now; 0: nobody says
-		want int64
-	}{{"made now", 60, 7}, {"made before", 3600, 0}, {"made by another client", 0, 0}} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t)
-			made := r.registered(t)
-			b := table.Shard{Namespace: made.ID(), Entity: "a", Resource: "gpt", Generation: (r.now - 30_000) << 12,
-				State: bucket.New(limits(), 0, 1, r.now)}
-			if c.born != 0 {
-				b.Born = r.now/1000 - c.born
-			}
-			b.State = b.State.Take([]int64{7_000, 0, 1000})
-			r.db.Store(b.Item())
-			got := int64(0)
-			for u, err := range made.Usage(t.Context(), admin.UsageQuery{Resource: "gpt", Window: admin.Hourly, Live: true}) {
-				check.Must(t, err)
-				got += u.Tokens["rpm"]
-			}
-			check.Equal(t, got, c.want, "tokens")
-		})
-	}
-}
-
 // What was consumed in the last hour of a day is not of the next one, though days catch
 // up later than hours are counted. Snapshots of a resource whose keys lie between say
 // nothing of it.

@@ -1,6 +1,10 @@
 package bucket
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 // Adopt reports whether anything differs, and leaves its receiver alone: code that decides by it
 // still sees the old limit.
@@ -30,33 +34,44 @@ func TestAdoptReportsAChange(t *testing.T) {
 }
 
 // Of a rate that was lowered the level is cut to what fits, beside what is held; a raised one gets
-// nothing. A remainder has room below the top only.
+// nothing. A remainder has room below the top only. The debt of a soft limit is forgiven when it
+// becomes a hard one, and else stays. A quota leaves nothing of its own behind.
 func TestAdoptedRates(t *testing.T) {
 	rate := func(capacity, period int64) Limit {
 		return Limit{Name: "a", Capacity: capacity, Amount: 10, Period: period}
 	}
+	soft, larger := rate(100, 1000), rate(110, 1000)
+	soft.Soft, larger.Soft = true, true
+	quota := Limit{Name: "a", Capacity: 100, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
 	for _, c := range []struct {
 		name               string
-		want               Limit
+		was, want          Limit
 		tokens, held       int64 // before
 		level, rest, still int64 // after
 	}{
-		{"raised", rate(200, 1000), 60, 0, 60, 500, 0},
-		{"raised when full", rate(200, 1000), 100, 0, 100, 500, 0},
-		{"lowered above the level", rate(80, 1000), 60, 0, 60, 500, 0},
-		{"lowered to the level", rate(60, 1000), 60, 0, 60, 0, 0},
-		{"lowered below the level", rate(40, 1000), 60, 0, 40, 0, 0},
-		{"lowered beside what is held", rate(80, 1000), 60, 30, 50, 0, 30},
-		{"lowered below what is held", rate(20, 1000), 60, 30, 0, 0, 20},
-		{"a longer period", rate(100, 3000), 60, 0, 60, 1500, 0},
+		{"raised", rate(100, 1000), rate(200, 1000), 60, 0, 60, 500, 0},
+		{"raised when full", rate(100, 1000), rate(200, 1000), 100, 0, 100, 500, 0},
+		{"lowered above the level", rate(100, 1000), rate(80, 1000), 60, 0, 60, 500, 0},
+		{"lowered to the level", rate(100, 1000), rate(60, 1000), 60, 0, 60, 0, 0},
+		{"lowered below the level", rate(100, 1000), rate(40, 1000), 60, 0, 40, 0, 0},
+		{"lowered beside what is held", rate(100, 1000), rate(80, 1000), 60, 30, 50, 0, 30},
+		{"lowered below what is held", rate(100, 1000), rate(20, 1000), 60, 30, 0, 0, 20},
+		{"a longer period", rate(100, 1000), rate(100, 3000), 60, 0, 60, 1500, 0},
+		{"in debt", rate(100, 1000), rate(200, 1000), -3, 0, -3, 500, 0},
+		{"soft in debt", soft, larger, -3, 0, -3, 500, 0},
+		{"soft in debt, and hard", soft, rate(100, 1000), -3, 0, 0, 500, 0},
+		{"soft, and hard", soft, rate(100, 1000), 2, 0, 2, 500, 0},
+		{"a quota", quota, rate(100, 1000), 7, 0, 7, 0, 0},
 	} {
-		s := New([]Limit{rate(100, 1000)}, 0, 1, 1000)
-		s.Slots[0].Tokens, s.Slots[0].Rest, s.Slots[0].Held, s.HeldUntil = c.tokens, 500, c.held, 5000
-		got, _ := s.Adopt(c.want)
-		if sl := got.Slots[0]; sl.Tokens != c.level || sl.Rest != c.rest || sl.Held != c.still {
-			t.Errorf("%s: %d+%d with %d held, want %d+%d with %d", c.name, sl.Tokens, sl.Rest, sl.Held,
-				c.level, c.rest, c.still)
+		s := New([]Limit{c.was}, 0, 1, 1000)
+		sl := &s.Slots[0]
+		sl.Tokens, sl.Held, s.HeldUntil = c.tokens, c.held, 5000
+		if sl.Rest = 500; c.was.Renews() {
+			sl.Rest, sl.Extra = 0, 5
 		}
+		got, _ := s.Adopt(c.want)
+		want := Slot{Limit: c.want, Tokens: c.level, Rest: c.rest, Held: c.still}
+		check.Equal(t, got.Slots[0], want, c.name)
 	}
 }
 
@@ -68,33 +83,6 @@ func TestRescaleRest(t *testing.T) {
 	} {
 		if got := RescaleRest(c.rest, c.from, c.to); got != c.want {
 			t.Errorf("%d of %d in %d: %d, want %d", c.rest, c.from, c.to, got, c.want)
-		}
-	}
-}
-
-// What was a quota or slots leaves nothing of that behind in a rate.
-func TestAQuotaBecomesARate(t *testing.T) {
-	s := New([]Limit{{Name: "a", Capacity: 10, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}}, 0, 1, 1000)
-	s.Slots[0].Tokens, s.Slots[0].Extra = 7, 5
-	got, _ := s.Adopt(Limit{Name: "a", Capacity: 10, Amount: 1, Period: 1000})
-	if sl := got.Slots[0]; sl.Tokens != 7 || sl.End != 0 || sl.Extra != 0 {
-		t.Errorf("%+v", sl)
-	}
-}
-
-// The debt of a soft limit is forgiven when it becomes a hard one, and else stays.
-func TestTheDebtOfAdoptedSoftLimits(t *testing.T) {
-	soft := Limit{Name: "a", Capacity: 10 * Milli, Amount: 1, Period: 1000, Soft: true}
-	hard := soft
-	hard.Soft = false
-	soft.Capacity += Milli
-	for _, c := range []struct {
-		to           Limit
-		tokens, want int64
-	}{{soft, -3 * Milli, -3 * Milli}, {hard, -3 * Milli, 0}, {hard, 2 * Milli, 2 * Milli}} {
-		s, _ := one(Limit{Name: "a", Capacity: 10 * Milli, Amount: 1, Period: 1000, Soft: true}, 1000, c.tokens)
-		if got, _ := s.Adopt(c.to); got.Slots[got.Index("a")].Tokens != c.want {
-			t.Errorf("%d becomes %d of %v, want %d", c.tokens, got.Slots[got.Index("a")].Tokens, c.to, c.want)
 		}
 	}
 }

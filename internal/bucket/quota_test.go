@@ -125,13 +125,6 @@ func TestWhatIsEmptied(t *testing.T) {
 	check.Equal(t, w.Tokens, WCULimit().Capacity, "a write meter of")
 }
 
-// An instant behind an edge by less than the margin belongs to the period before it.
-func TestWhichPeriodAnInstantBelongsTo(t *testing.T) {
-	for after, want := range map[int64]int64{-1: anEdge, EdgeMargin - 1: anEdge, EdgeMargin: anEdge + 86_400_000} {
-		check.Equal(t, daily.begin(anEdge+after), want, "%d ms behind the edge: until", after)
-	}
-}
-
 // Two shards of a quota together end when the later one does. What is above the share by itself stays,
 // less what the other owes.
 func TestQuotasOfTwoShardsTogether(t *testing.T) {

@@ -1,7 +1,6 @@
 package table_test
 
 import (
-	"fmt"
 	"math/big"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/check"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -122,43 +120,8 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d times dropped, %d times kept", dropped, kept)
-}
-
-// A name per day: what a limit leaves behind when it is not wanted any more goes
-// with it, so the item stays within one write unit.
-func TestDroppedLimitsLeaveNothingBehind(t *testing.T) {
-	const day = 86_400_000
-	now := int64(1_700_000_000_000)
-	of := func(i int) []bucket.Limit {
-		return []bucket.Limit{
-			{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000},
-			{Name: fmt.Sprintf("day-%03d", i), Capacity: 1_000_000, Amount: 1_000_000, Period: 86_400_000},
-		}
-	}
-	costs := func(i int) []table.Cost {
-		return []table.Cost{{Limit: of(i)[0], Milli: 1000}, {Limit: of(i)[1], Milli: 1_000_000}}
-	}
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: costs(0), Lifetime: table.Expires,
-		Now: now}
-	put, _ := table.Create(n)
-	it, largest := put.Item, 0
-	for i := 1; i <= 400; i++ {
-		now += day
-		for range 3 {
-			b := decode(t, it)
-			plan := table.Charge{Image: b, Costs: costs(i), Now: now, Lifetime: table.Expires}.Plan()
-			if !plan.Verdict.Granted {
-				break // the day's tokens are gone
-			}
-			after := applied(t, plan.Update, it)
-			it, largest = after, max(largest, item.Size(after))
-			now += 1000
-		}
-	}
-	t.Logf("after 400 days %d attributes, at most %d bytes", len(it), largest)
-	if largest > 1024 {
-		t.Errorf("the item had %d bytes", largest)
+	if t.Logf("%d times dropped, %d times kept", dropped, kept); dropped < 100 || kept < 100 {
+		t.Error("it does not go with its attributes, or always")
 	}
 }
 
