@@ -125,14 +125,6 @@ func TestDisableKeepsWhatOthersStore(t *testing.T) {
 	}
 }
 
-// Each access has its word, and a number that is none says so.
-func TestWordsOfAccess(t *testing.T) {
-	for a, want := range map[Access]string{AccessInherited: "inherited", AccessDisabled: "disabled",
-		AccessEnabled: "enabled", AccessBypassed: "bypassed", -1: "Access(-1)", 4: "Access(4)"} {
-		check.Equal(t, a.String(), want, "%d", int(a))
-	}
-}
-
 // What a scope says of access is part of what is stored there, also where it has no limits; what
 // the scopes say together is in force. A manifest that is applied leaves it alone.
 func TestAccessIsListed(t *testing.T) {
@@ -341,8 +333,7 @@ func TestCascadesAreStored(t *testing.T) {
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
 	level := func(entity string) int64 {
-		all, err := w.ns.Peek(t.Context(), entity, "gpt-4")
-		w.must(err)
+		all := w.peek(entity, "gpt-4")
 		return all[0].Levels[0].Remaining
 	}
 	at := Scope{Entity: "acme", Resource: "gpt-4"}

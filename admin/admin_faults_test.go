@@ -205,13 +205,15 @@ func (w *world) rival() *Namespace {
 	return ns
 }
 
-// before calls f once, when the first call of that name is on its way.
-func (w *world) before(op memdynamo.OpName, f func()) {
-	done := false
+// before does something once, when the nth call of that name is on its way.
+func (w *world) before(op memdynamo.OpName, nth int, do func()) {
+	calls := 0
 	w.db.SetHook(func(o memdynamo.Op) (bool, error) {
-		if o.Name == op && !done {
-			done = true
-			f()
+		if o.Name == op {
+			if calls++; calls == nth {
+				w.db.SetHook(nil)
+				do()
+			}
 		}
 		return true, nil
 	})

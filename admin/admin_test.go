@@ -147,7 +147,7 @@ func TestWhatIsRefused(t *testing.T) {
 		usage(UsageQuery{Entity: "a", Window: "weekly"}))
 	refused(`Window is "", want hourly, daily or monthly with Live`)(usage(UsageQuery{Entity: "a", Live: true}))
 	refused(`To is "2024-02-01T00:00:00Z", want a time after From`)(usage(UsageQuery{Entity: "a", From: feb, To: feb}))
-	refused(`Window is "", want hourly, daily or monthly`)(only(second(ns.UsageSummary(ctx, UsageQuery{Entity: "a"}))))
+	refused(`Window is "", want hourly, daily or monthly`)(only(check.Err(ns.UsageSummary(ctx, UsageQuery{Entity: "a"}))))
 
 	refused(`namespace is "_", want 1 to 256 bytes`)(ns.Plan(ctx, Manifest{Namespace: "_"}))
 	refused(`namespace is "test", want "prod", which it is applied to`)(ns.Plan(ctx, Manifest{Namespace: "test"}))
@@ -180,12 +180,10 @@ func TestWhatIsRefused(t *testing.T) {
 func TestWhatIsRefusedAfterALook(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
-	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	w.create(Entity{ID: "acme"})
 	ctx := t.Context()
-	once, err := w.ns.Once("n-1")
-	w.must(err)
-	w.must(check.Err(once.Reset(ctx, "acme", "gpt-4")))
+	once := w.once("n-1")
+	w.must(check.Err(once.Reset(ctx, "acme", "gpt-4"))) // also where there is no bucket
 	for want, do := range map[string]func() (any, error){
 		`id is "n-1", want one that was not used for a `: func() (any, error) {
 			return once.Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1})

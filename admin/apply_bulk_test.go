@@ -267,14 +267,3 @@ func TestManyScopesAreListed(t *testing.T) {
 		}
 	}
 }
-
-// Limits of a whole entity or resource come to the buckets that exist, as those of a pair do.
-func TestWideScopesOfAManifestReachTheirBuckets(t *testing.T) {
-	for _, at := range []Scope{{Resource: "gpt-4"}, {Entity: "acme"}, {"acme", "gpt-4"}} {
-		w := newWorld(t)
-		w.set(Scope{}, rpm10)
-		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-		w.apply(Manifest{Namespace: "prod", Scopes: []Config{scope(at.Entity, at.Resource, rpm20)}})
-		w.holds("acme", "gpt-4", 1, rpm20)
-	}
-}

@@ -84,20 +84,6 @@ func TestAPlanFromBeforeAnotherManifest(t *testing.T) {
 	}
 }
 
-// atTransaction does something when a transaction is sent, by its number.
-func (w *world) atTransaction(nth int, do func()) {
-	transactions := 0
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.TransactWriteItems {
-			if transactions++; transactions == nth {
-				w.db.SetHook(nil)
-				do()
-			}
-		}
-		return true, nil
-	})
-}
-
 // Of two that are applied at the same time from the same state, the one that begins second is
 // refused, wherever the first one is.
 func TestTwoPlansAtTheSameTime(t *testing.T) {
@@ -106,7 +92,7 @@ func TestTwoPlansAtTheSameTime(t *testing.T) {
 		w.apply(declare())
 		a, b := w.plan(declare(declaring(rpm10))), w.plan(declare(declaring(tpm500)))
 		w.advance(time.Minute)
-		w.atTransaction(nth+2, func() { w.refusesWhole(b) })
+		w.before(memdynamo.TransactWriteItems, nth+2, func() { w.refusesWhole(b) })
 		w.must(w.ns.Apply(t.Context(), a))
 		w.db.SetHook(nil)
 		if w.plan(declare(declaring(rpm10))).Changes() != 0 || w.state().Hash != declare(declaring(rpm10)).hash() {
@@ -122,7 +108,7 @@ func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
 	w.apply(declare())
 	a, second := w.plan(declare(declaring(rpm10))), declare(declaring(tpm500))
 	w.advance(time.Minute)
-	w.atTransaction(3, func() {
+	w.before(memdynamo.TransactWriteItems, 3, func() {
 		w.advance(time.Minute)
 		w.apply(second)
 	})

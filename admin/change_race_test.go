@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -24,7 +25,7 @@ func colliding(ctx context.Context) map[string]func(w *world) error {
 	out["end raises"] = func(w *world) error { return w.ns.EndRaises(ctx, "acme", "gpt-4") }
 	sets := func(attr string, v item.Value) func(w *world) error { // as another client does
 		return func(w *world) error {
-			return second(w.db.Write(ctx, item.Update{Key: w.ns.config(at).Key(), Set: []item.Attr{{Name: attr, Value: v}},
+			return check.Err(w.db.Write(ctx, item.Update{Key: w.ns.config(at).Key(), Set: []item.Attr{{Name: attr, Value: v}},
 				If: item.Exists(item.AttrPK)}))
 		}
 	}
@@ -34,10 +35,10 @@ func colliding(ctx context.Context) map[string]func(w *world) error {
 	out["change limits there"] = func(w *world) error {
 		return w.ns.ChangeLimits(ctx, Config{Scope: at, Limits: []limiter.Limit{rpm10}}, rpm20)
 	}
-	out["disable there"] = func(w *world) error { return second(w.ns.SetAccess(ctx, at, AccessDisabled)) }
-	out["enable there"] = func(w *world) error { return second(w.ns.SetAccess(ctx, at, AccessInherited)) }
-	out["move the other below it"] = func(w *world) error { return second(w.ns.MoveEntity(ctx, "gone", "acme")) }
-	out["move it away"] = func(w *world) error { return second(w.ns.MoveEntity(ctx, "acme", "")) }
+	out["disable there"] = func(w *world) error { return check.Err(w.ns.SetAccess(ctx, at, AccessDisabled)) }
+	out["enable there"] = func(w *world) error { return check.Err(w.ns.SetAccess(ctx, at, AccessInherited)) }
+	out["move the other below it"] = func(w *world) error { return check.Err(w.ns.MoveEntity(ctx, "gone", "acme")) }
+	out["move it away"] = func(w *world) error { return check.Err(w.ns.MoveEntity(ctx, "acme", "")) }
 	return out
 }
 

@@ -35,8 +35,7 @@ func (w *world) drained(l *limiter.Limiter) int {
 // left returns what the whole bucket has left of rpm.
 func (w *world) left() int {
 	w.Helper()
-	got, err := w.ns.Peek(w.Context(), "acme", "gpt-4")
-	w.must(err)
+	got := w.peek("acme", "gpt-4")
 	return int(got[0].Levels[0].Remaining)
 }
 
@@ -124,38 +123,17 @@ func TestCreditUnderTraffic(t *testing.T) {
 	for range 50 {
 		take()
 	}
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.TransactWriteItems {
-			w.db.SetHook(nil)
-			for range 10 {
-				take()
-			}
+	w.before(memdynamo.TransactWriteItems, 1, func() {
+		for range 10 {
+			take()
 		}
-		return true, nil
 	})
 	w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})))
 	check.Equal(t, taken+w.left(), 100, "granted or left, want 80 and the 20 credited")
 }
 
-// A bucket of more shards than one transaction writes is full again on all of them.
-func TestResetOfManyShards(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{}, limiter.PerHour("rpm", 6400))
-	w.split("acme", "gpt-4", 6)
-	for k := range 64 {
-		w.spoil("acme", k, item.Item{"b_rpm_tk": item.N(0)})
-	}
-	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); err != nil || added["rpm"] != 6400 || w.left() != 6400 {
-		t.Errorf("%v, %v, %d left; want 6400", added, err, w.left())
-	}
-}
-
 func TestBadRaises(t *testing.T) {
 	w := newWorld(t)
-	if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); len(added) != 0 || err != nil ||
-		len(w.events(Scope{Entity: "acme"})) != 0 {
-		t.Errorf("no bucket: %v, %v", added, err)
-	}
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 	w.wants(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4", "wcu")), ErrNotFound)
@@ -185,8 +163,8 @@ func TestResetOfOneLimitLeavesTheOthers(t *testing.T) {
 	if err != nil || len(added) != 1 || added["rpm"] != 30 {
 		t.Errorf("added %v, %v", added, err)
 	}
-	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	if w.must(err); b[0].Levels[0].Remaining != 80 || b[0].Levels[1].Remaining != 600 {
+	b := w.peek("acme", "gpt-4")
+	if b[0].Levels[0].Remaining != 80 || b[0].Levels[1].Remaining != 600 {
 		t.Errorf("%+v", b[0].Levels)
 	}
 }
@@ -209,16 +187,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// What was done for an id is done, also where there was nothing to do it to.
-func TestOnceWithoutABucket(t *testing.T) {
-	w := newWorld(t)
-	once, err := w.ns.Once("n-1")
-	w.must(err)
-	w.must(check.Err(once.Reset(t.Context(), "acme", "gpt-4")))
-	w.wants(check.Err(once.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 1})), limiter.ErrInvalid)
-}
-
-// A bucket of very many shards is raised in several transactions. After one that fails no other is sent. One
+// A bucket of very many shards is raised in several transactions, on all of them. After one that fails no other is sent. One
 // that is refused is tried again only where nothing is written yet.
 func TestResetOfVeryManyShards(t *testing.T) {
 	for _, c := range []struct {
@@ -232,6 +201,9 @@ func TestResetOfVeryManyShards(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, limiter.PerHour("rpm", 12_800))
 		w.split("acme", "gpt-4", 7)
+		for k := range 128 {
+			w.spoil("acme", k, item.Item{"b_rpm_tk": item.N(0)})
+		}
 		sent := 0
 		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 			if op.Name != memdynamo.TransactWriteItems {
@@ -246,10 +218,13 @@ func TestResetOfVeryManyShards(t *testing.T) {
 			}
 			return false, memdynamo.Fail(store.Unavailable)
 		})
-		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
 		w.db.SetHook(nil)
 		if sent != c.want || !errors.Is(err, c.err) {
 			t.Errorf("from transaction %d on, refused %v: %d sent, want %d: %v", c.from, c.refused, sent, c.want, err)
+		}
+		if c.err == nil && (added["rpm"] != 12_800 || w.left() != 12_800) {
+			t.Errorf("added %v, %d left; want 12800", added, w.left())
 		}
 	}
 }
@@ -304,8 +279,7 @@ func TestAQuotaIsToppedUpOnce(t *testing.T) {
 				w.split("acme", "gpt-4", splits)
 				granted++
 			}
-			ns, err := w.ns.Once("invoice-1")
-			w.must(err)
+			ns := w.once("invoice-1")
 			var ls []*limiter.Limiter
 			for range 2 {
 				ls = append(ls, w.limiter())
@@ -364,26 +338,26 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 func TestAnOperationIsOfItsBucket(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.Quota("rpm", 40, limiter.Daily("")))
-	ns, err := w.ns.Once("n-1")
-	w.must(err)
+	w.create(Entity{ID: "org"})
+	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
+	ns := w.once("n-1")
 	for _, of := range []Scope{{"acme", "gpt-4"}, {"beta", "gpt-4"}, {"acme", "o3"}, {"acme", "gpt-4"}} {
 		added, err := ns.Credit(t.Context(), of.Entity, of.Resource, limiter.Costs{"rpm": 8})
 		if err != nil || added["rpm"] != 8 {
 			t.Errorf("%s: %v, %v", of, added, err)
 		}
-		got, err := w.ns.Peek(t.Context(), of.Entity, of.Resource)
-		w.must(err)
+		got := w.peek(of.Entity, of.Resource)
 		check.Equal(t, got[0].Levels[0].Remaining, 48, "%s: %+v", of, got[0].Levels)
 	}
-	if ns, err = w.ns.Once("n-2"); err != nil {
-		t.Fatal(err)
-	}
+	ns = w.once("n-2")
 	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}); err != nil || added["rpm"] != 8 {
 		t.Errorf("another id: %v, %v", added, err)
 	}
-	got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	w.must(err)
+	got := w.peek("acme", "gpt-4")
 	check.Equal(t, got[0].Levels[0].Remaining, 56, "another id: %+v", got[0].Levels)
+	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
+		t.Errorf("the bucket that a credit has made does not know its parent: %+v", b)
+	}
 }
 
 // What an id may be, at its bounds.
@@ -400,27 +374,12 @@ func TestIdsOfOperations(t *testing.T) {
 	}
 }
 
-// A bucket that a credit makes knows its parent.
-func TestACreditMakesABucketOfAChild(t *testing.T) {
-	w := newWorld(t)
-	w.create(Entity{ID: "org"})
-	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
-	w.set(Scope{"acme", "gpt-4"}, limiter.Quota("rpm", 40, limiter.Daily("")))
-	ns, err := w.ns.Once("n-1")
-	w.must(err)
-	w.must(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})))
-	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
-		t.Errorf("%+v", b)
-	}
-}
-
 // Where it cannot be read whether an operation was carried out, it is not carried out.
 func TestAnOperationThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 5})
-	ns, err := w.ns.Once("n-1")
-	w.must(err)
+	ns := w.once("n-1")
 	w.must(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})))
 	w.db.Store(spoilt(w.db.Item(ns.operationOf(Scope{"acme", "gpt-4"}, table.OperationTopUp).Key())))
 	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil ||

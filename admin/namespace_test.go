@@ -94,15 +94,11 @@ func TestRegisteringWithoutAnAnswer(t *testing.T) {
 func TestDeletingANamespaceWhoseNameIsGivenAway(t *testing.T) {
 	w := newWorld(t)
 	var other *Namespace
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.TransactWriteItems {
-			w.db.SetHook(nil)
-			w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
-			var err error
-			other, err = w.table.Register(t.Context(), "prod")
-			w.must(err)
-		}
-		return true, nil
+	w.before(memdynamo.TransactWriteItems, 1, func() {
+		w.must(w.table.DeleteNamespace(t.Context(), w.ns.ID()))
+		var err error
+		other, err = w.table.Register(t.Context(), "prod")
+		w.must(err)
 	})
 	w.wants(w.table.DeleteNamespace(t.Context(), w.ns.ID()), ErrState)
 	w.wants(w.table.DeleteNamespace(t.Context(), "nobody"), limiter.ErrNamespace)

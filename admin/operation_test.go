@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -23,15 +24,14 @@ import (
 func operations(ctx context.Context) map[string]func(w *world) error {
 	resource, one := Scope{Resource: "gpt-4"}, Scope{"acme", "gpt-4"}
 	once := func(w *world) *Namespace {
-		ns, err := w.ns.Once("n-1")
-		w.must(err)
+		ns := w.once("n-1")
 		return ns
 	}
 	credit := func(w *world) error {
-		return second(once(w).Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1}))
+		return check.Err(once(w).Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1}))
 	}
 	raise := func(w *world) error {
-		return second(once(w).RaiseFor(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1}, 2))
+		return check.Err(once(w).RaiseFor(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1}, 2))
 	}
 	apply := func(all ...Manifest) func(w *world) error {
 		return func(w *world) error {
@@ -53,14 +53,14 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 	access := func(at Scope, all ...Access) func(w *world) error {
 		return func(w *world) (err error) {
 			for _, a := range all {
-				err = cmp.Or(err, second(w.ns.SetAccess(ctx, at, a)))
+				err = cmp.Or(err, check.Err(w.ns.SetAccess(ctx, at, a)))
 			}
 			return err
 		}
 	}
-	reset := func(w *world) error { return second(w.ns.Reset(ctx, "acme", "gpt-4")) }
+	reset := func(w *world) error { return check.Err(w.ns.Reset(ctx, "acme", "gpt-4")) }
 	deletes := func(entity string) func(w *world) error {
-		return func(w *world) error { return second(w.ns.DeleteEntity(ctx, entity)) }
+		return func(w *world) error { return check.Err(w.ns.DeleteEntity(ctx, entity)) }
 	}
 	return map[string]func(w *world) error{
 		"set limits":        func(w *world) error { return w.ns.SetLimits(ctx, resource, rpm20) },
@@ -78,18 +78,18 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 		},
 		"disable":                    access(resource, AccessDisabled),
 		"enable again":               access(Scope{"acme", "o3"}, AccessDisabled, AccessInherited),
-		"cascade":                    func(w *world) error { return second(w.ns.SetCascade(ctx, resource, CascadeOff)) },
-		"reach":                      func(w *world) error { return second(w.ns.Reach(ctx, Scope{})) },
+		"cascade":                    func(w *world) error { return check.Err(w.ns.SetCascade(ctx, resource, CascadeOff)) },
+		"reach":                      func(w *world) error { return check.Err(w.ns.Reach(ctx, Scope{})) },
 		"apply":                      apply(declare()),
 		"apply twice, and take away": apply(declare(), declare(), Manifest{Namespace: "prod"}),
 		"create an entity": func(w *world) error {
-			return second(w.ns.CreateEntity(ctx, Entity{ID: "new", Parent: "acme"}))
+			return check.Err(w.ns.CreateEntity(ctx, Entity{ID: "new", Parent: "acme"}))
 		},
 		"update an entity": func(w *world) error {
-			return second(w.ns.UpdateEntity(ctx, Entity{ID: "acme", Name: "Acme"}))
+			return check.Err(w.ns.UpdateEntity(ctx, Entity{ID: "acme", Name: "Acme"}))
 		},
 		"move an entity": func(w *world) error {
-			return second(w.ns.MoveEntity(ctx, "acme", "gone"))
+			return check.Err(w.ns.MoveEntity(ctx, "acme", "gone"))
 		},
 		"delete an entity":                        deletes("acme"),
 		"delete an entity that is only described": deletes("gone"),
@@ -97,15 +97,15 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 		"credit":                                  credit,
 		"credit twice with an id":                 twice(credit),
 		"credit of a quota that is not there": func(w *world) error {
-			return second(once(w).Credit(ctx, "org", "jobs", limiter.Costs{"rpy": 1}))
+			return check.Err(once(w).Credit(ctx, "org", "jobs", limiter.Costs{"rpy": 1}))
 		},
 		"raise twice with an id": twice(raise),
 		"end raises": func(w *world) error {
 			return cmp.Or(raise(w), w.ns.EndRaises(ctx, "acme", "gpt-4"))
 		},
 		"reset": reset, "reset of what cannot be read": reset, "reset of many shards that cannot be read": reset,
-		"register a namespace": func(w *world) error { return second(w.table.Register(ctx, "new")) },
-		"register one that is": func(w *world) error { return second(w.table.Register(ctx, "prod")) },
+		"register a namespace": func(w *world) error { return check.Err(w.table.Register(ctx, "new")) },
+		"register one that is": func(w *world) error { return check.Err(w.table.Register(ctx, "prod")) },
 		"delete a namespace":   func(w *world) error { return w.table.DeleteNamespace(ctx, w.ns.ID()) },
 		"recover a namespace": func(w *world) error {
 			for ns, err := range w.table.Orphans(ctx) {
@@ -118,8 +118,8 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 			}
 			return nil
 		},
-		"purge":           func(w *world) error { return second(w.table.PurgeNamespace(ctx, w.ns.ID())) },
-		"purge of nobody": func(w *world) error { return second(w.table.PurgeNamespace(ctx, "nobody")) },
+		"purge":           func(w *world) error { return check.Err(w.table.PurgeNamespace(ctx, w.ns.ID())) },
+		"purge of nobody": func(w *world) error { return check.Err(w.table.PurgeNamespace(ctx, "nobody")) },
 	}
 }
 

@@ -47,8 +47,7 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if w.bucket("acme", "gpt-4", 0).Item()["b_rpm_more"] == nil {
 		t.Error("it is not brought to the bucket")
 	}
-	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	w.must(err)
+	b := w.peek("acme", "gpt-4")
 	if level := b[0].Levels[0]; level.Capacity != 180 || level.Refill != 180 || !level.Stored ||
 		!slices.Equal(level.Raises, want) || level.ChangesIn != 31*time.Second || b[0].From != (Scope{}) {
 		t.Errorf("%+v", level)
@@ -77,8 +76,8 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if n := w.tries(l, 11, time.Second); n != 3+10 { // an edge is a second later
 		t.Errorf("%d around its end, want 13", n)
 	}
-	b, err = w.ns.Peek(t.Context(), "acme", "gpt-4")
-	if w.must(err); b[0].Levels[0].Capacity != 60 || b[0].Levels[0].Raises != nil || b[0].Levels[0].ChangesIn != 0 {
+	b = w.peek("acme", "gpt-4")
+	if b[0].Levels[0].Capacity != 60 || b[0].Levels[0].Raises != nil || b[0].Levels[0].ChangesIn != 0 {
 		t.Errorf("after its end: %+v", b[0].Levels[0])
 	}
 	if it := w.bucket("acme", "gpt-4", 0).Item(); it["vu"] != nil || it["b_rpm_more"] != nil {
@@ -135,8 +134,7 @@ func TestARaiseIsMadeOnce(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60))
 	raise := func(id string) []Raise {
-		ns, err := w.ns.Once(id)
-		w.must(err)
+		ns := w.once(id)
 		out, err := ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}, 3)
 		w.must(err)
 		w.wants(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})), limiter.ErrInvalid)
@@ -165,14 +163,13 @@ func TestRaisesAreEndedByHand(t *testing.T) {
 	for range 2 {
 		w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4", "runs"))
 	}
-	b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-	w.must(err)
+	b := w.peek("acme", "gpt-4")
 	if rpm, runs := b[0].Levels[0], b[0].Levels[1]; rpm.Capacity != 6060 || runs.Capacity != 10 ||
 		runs.Remaining != 6 || runs.Raises != nil {
 		t.Errorf("%+v, %+v", rpm, runs)
 	}
 	w.must(w.ns.EndRaises(t.Context(), "acme", "gpt-4"))
-	_, err = w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
+	_, err := w.ns.Config(t.Context(), Scope{"acme", "gpt-4"})
 	e := w.events(Scope{Entity: "acme"})
 	if !errors.Is(err, ErrNotFound) || len(e) != 3 || e[0].Action != "raises_ended" {
 		t.Errorf("%v, %+v", err, e)
@@ -238,8 +235,7 @@ func TestARaiseStaysWhenLimitsChange(t *testing.T) {
 	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 9)))
 	capacity := func() int64 {
 		w.Helper()
-		b, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-		w.must(err)
+		b := w.peek("acme", "gpt-4")
 		return b[0].Levels[0].Capacity
 	}
 	for _, c := range []struct {

@@ -161,30 +161,44 @@ func TestChangesArriveUnderTraffic(t *testing.T) {
 	w.holds("acme", "gpt-4", 4, limiter.PerHour("rpm", 200_000))
 }
 
-// What cannot be reached is told, with the limits stored; Reach goes on.
+// What cannot be reached is told, with the limits stored and the last reason for that: somebody was always
+// faster, or the table did not let it. Reach goes on.
 func TestReachReportsFailures(t *testing.T) {
-	for _, f := range []struct {
-		apply bool
-		kind  store.Kind
-	}{{false, store.Unavailable}, {false, store.Throttled}, {true, store.Unknown}} {
+	for name, c := range map[string]struct {
+		err, want error
+		applied   bool
+		tries     int
+	}{
+		"refused":     {err: &store.Refused{}, want: ErrBusy, tries: reachAttempts},
+		"unavailable": {err: memdynamo.Fail(store.Unavailable), want: limiter.ErrUnavailable, tries: 1},
+		"throttled":   {err: memdynamo.Fail(store.Throttled), want: limiter.ErrUnavailable, tries: reachAttempts},
+		"lost":        {err: memdynamo.Fail(store.Unknown), want: limiter.ErrUnknown, tries: reachAttempts},
+		// The next look finds that it was applied.
+		"applied, and lost": {err: memdynamo.Fail(store.Unknown), applied: true, tries: 1},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.set(Scope{}, rpm10)
 			for i := range 5 {
 				w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
 			}
-			w.failOn(f.kind, f.apply, func(op memdynamo.Op) bool {
-				return op.Name == memdynamo.UpdateItem && strings.Contains(op.Writes[0].Target().PK, "#e3#")
+			tries := 0
+			w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+				if op.Name != memdynamo.UpdateItem || !strings.Contains(op.Writes[0].Target().PK, "#e3#") {
+					return true, nil
+				}
+				tries++
+				return c.applied, c.err
 			})
 			err := w.ns.SetLimits(t.Context(), Scope{}, rpm20)
 			w.db.SetHook(nil)
-			if f.apply { // the next look finds that it was applied
+			if check.Equal(t, tries, c.tries, "%s: attempts", name); c.applied {
 				w.must(err)
 				return
 			}
-			if !errors.Is(err, ErrReach) || !strings.Contains(err.Error(), "5 looked at, 4 changed, 1 not reached: ") ||
-				!strings.Contains(err.Error(), "e3") {
-				t.Fatalf("error %+v", err)
+			if !errors.Is(err, ErrReach) || !errors.Is(err, c.want) || errors.Is(err, ErrBusy) != (c.want == ErrBusy) ||
+				!strings.Contains(err.Error(), "5 looked at, 4 changed, 1 not reached: ") || !strings.Contains(err.Error(), "e3") {
+				t.Fatalf("%s: %+v", name, err)
 			}
 			got, err := w.ns.Reach(t.Context(), Scope{})
 			if err != nil || got != (Reached{Buckets: 5, Changed: 1}) {
@@ -201,12 +215,7 @@ func TestLimitsInUseAreNotMinted(t *testing.T) {
 	w := newWorld(t)
 	own := limiter.PerMinute("own", 10)
 	w.take("acme", "gpt-4", limiter.Costs{"own": 0}, own)
-	w.before(memdynamo.UpdateItem, func() {
-		hook := w.db.Hook
-		w.db.SetHook(nil)
-		w.take("acme", "gpt-4", limiter.Costs{"own": 7}, own)
-		w.db.SetHook(hook)
-	})
+	w.before(memdynamo.UpdateItem, 1, func() { w.take("acme", "gpt-4", limiter.Costs{"own": 7}, own) })
 	w.set(Scope{}, rpm10)
 	w.db.SetHook(nil)
 	s := w.bucket("acme", "gpt-4", 0).State
@@ -342,38 +351,9 @@ func TestSwitchLeavesLimitsToTheNextScope(t *testing.T) {
 		w.must(check.Err(w.ns.SetAccess(t.Context(), at, AccessDisabled)))
 		w.set(Scope{}, rpm20)
 		w.holds("acme", "gpt-4", 1, rpm20)
-		got, err := w.ns.Peek(t.Context(), "acme", "gpt-4")
-		if w.must(err); !got[0].Stored || got[0].From != (Scope{}) || got[0].Levels[0].Limit != rpm20 {
+		got := w.peek("acme", "gpt-4")
+		if !got[0].Stored || got[0].From != (Scope{}) || got[0].Levels[0].Limit != rpm20 {
 			t.Errorf("%s is disabled: %+v", at, got)
 		}
-	}
-}
-
-// A bucket that never takes the limits fails with the last reason for that: somebody was always faster, or
-// the table did not let it.
-func TestWhyABucketIsNotReached(t *testing.T) {
-	for name, c := range map[string]struct{ err, want error }{
-		"refused": {&store.Refused{}, ErrBusy}, "throttled": {memdynamo.Fail(store.Throttled), limiter.ErrUnavailable},
-		"lost": {memdynamo.Fail(store.Unknown), limiter.ErrUnknown},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.set(Scope{}, rpm10)
-			w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-			tries := 0
-			w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
-				if op.Name != memdynamo.UpdateItem {
-					return true, nil
-				}
-				tries++
-				return false, c.err
-			})
-			err := w.ns.SetLimits(t.Context(), Scope{}, rpm20)
-			w.db.SetHook(nil)
-			if w.wants(err, ErrReach); !errors.Is(err, c.want) || errors.Is(err, ErrBusy) != (c.want == ErrBusy) ||
-				tries != reachAttempts {
-				t.Errorf("%s: after %d attempts, want %d: %v", name, tries, reachAttempts, err)
-			}
-		})
 	}
 }

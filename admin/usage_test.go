@@ -32,6 +32,9 @@ func TestLiveUsage(t *testing.T) {
 	w.snapshot("hours", "gpt-4#x", "hourly", "2023-11-14T20:00:00Z", "2023-11-14T20:00:00Z", map[string]int64{"rpm": 70})
 	w.take("bucket", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 	w.take("bucket2", "gpt-4", limiter.Costs{"rpm": 4}, rpm10)
+	for _, counted := range []string{"hours", "both"} {
+		w.take(counted, "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
+	}
 	list := func(q UsageQuery) (got []string) {
 		for _, u := range collect(t, w.ns.Usage(t.Context(), q)) {
 			if _, metered := u.Tokens[bucket.WCU]; metered {
@@ -150,7 +153,7 @@ func TestUsage(t *testing.T) {
 				w.snapshot(e, "gpt-4", "daily", day+"T00:00:00Z", day, map[string]int64{"rpm": 3, "tpm": 3})
 			}
 			w.snapshot(e, "gpt-4", "monthly", "2024-02-01T00:00:00Z", "2024-02", map[string]int64{"rpm": 9, "tpm": 9})
-			w.snapshot(e, "gpt-4#x", "hourly", "2024-02-01T00:00:00Z", "2024-02-01T00:00:00Z", map[string]int64{"rpm": 100})
+			w.snapshot(e, "gpt-4#x", "hourly", "2024-01-31T23:00:00Z", "2024-01-31T23:00:00Z", map[string]int64{"rpm": 100})
 		}
 		feb := func(d, h int) time.Time { return time.Date(2024, 2, d, h, 0, 0, 0, time.UTC) }
 		for _, tt := range []struct {
@@ -186,36 +189,12 @@ func TestUsage(t *testing.T) {
 			s.From != feb(1, 0) || s.To != feb(3, 3) {
 			t.Errorf("summary %+v, %v", s, err)
 		}
-	}
-}
-
-// A bucket that has hours is shown once.
-func TestLiveUsageIsShownOnce(t *testing.T) {
-	w := newWorld(t)
-	for _, entity := range []string{"a", "b"} {
-		w.take(entity, "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
-		w.snapshot(entity, "gpt-4", "hourly", "2023-11-14T20:00:00Z", "2023-11-14T20:00:00Z", map[string]int64{"rpm": 2})
-	}
-	q := UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}
-	got := collect(t, w.ns.Usage(t.Context(), q))
-	check.Equal(t, len(got), 2, "%+v, want one of each", got)
-}
-
-// A summary is from the beginning of the first window to the end of the last, in whatever order
-// they are listed.
-func TestSummaryOfSeveralResources(t *testing.T) {
-	w := newWorld(t)
-	for resource, hours := range map[string][]string{"a": {"19", "21"}, "b": {"18", "20"}} {
-		for _, h := range hours {
-			at := "2023-11-14T" + h + ":00:00Z"
-			w.snapshot("acme", resource, "hourly", at, at, map[string]int64{"rpm": 3})
+		// From the beginning of the first window to the end of the last, in whatever order they are listed.
+		s, err = w.ns.UsageSummary(t.Context(), UsageQuery{Entity: "acme", Window: Hourly})
+		if err != nil || s.Windows != 10 || s.Tokens["rpm"] != 109 || s.Mean["rpm"] != 10.9 || s.From != feb(1, -1) ||
+			s.To != feb(3, 3) {
+			t.Errorf("summary of two resources %+v, %v", s, err)
 		}
-	}
-	got, err := w.ns.UsageSummary(t.Context(), UsageQuery{Entity: "acme", Window: Hourly})
-	hour := func(h int) time.Time { return time.Date(2023, 11, 14, h, 0, 0, 0, time.UTC) }
-	if err != nil || !got.From.Equal(hour(18)) || !got.To.Equal(hour(22)) || got.Windows != 4 ||
-		got.Tokens["rpm"] != 12 || got.Mean["rpm"] != 3 || got.Events != 4 {
-		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -120,6 +120,22 @@ func (w *world) bucket(entity, resource string, k int) table.Shard {
 	return b
 }
 
+// peek returns what is shown of a bucket, and of those that are charged with it.
+func (w *world) peek(entity, resource string) []Bucket {
+	w.Helper()
+	got, err := w.ns.Peek(w.Context(), entity, resource)
+	w.must(err)
+	return got
+}
+
+// once returns the namespace, for operations with an id.
+func (w *world) once(id string) *Namespace {
+	w.Helper()
+	ns, err := w.ns.Once(id)
+	w.must(err)
+	return ns
+}
+
 // events returns the audit events about a subject, the newest first.
 func (w *world) events(about Scope) []Event {
 	w.Helper()
