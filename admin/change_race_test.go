@@ -25,8 +25,8 @@ func colliding(ctx context.Context) map[string]func(w *world) error {
 	out["end raises"] = func(w *world) error { return w.ns.EndRaises(ctx, "acme", "gpt-4") }
 	sets := func(attr string, v item.Value) func(w *world) error { // as another client does
 		return func(w *world) error {
-			return check.Err(w.db.Write(ctx, item.Update{Key: w.ns.config(at).Key(), Set: []item.Attr{{Name: attr, Value: v}},
-				If: item.Exists(item.AttrPK)}))
+			return check.Err(w.db.Write(ctx, item.Update{Key: w.ns.config(at).Key(),
+				Set: []item.Attr{{Name: attr, Value: v}}, If: item.Exists(item.AttrPK)}))
 		}
 	}
 	out["another client disables"] = sets("disabled", item.Bool(true))

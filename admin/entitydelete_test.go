@@ -15,8 +15,8 @@ import (
 )
 
 // Deleting an entity tells how many items it has removed: its description, limits and
-// buckets, here one of each. Of one that nobody has described it removes and records what is left, and of one that there
-// never was, nothing.
+// buckets, here one of each. Of one that nobody has described it removes and records what is
+// left, and of one that there never was, nothing.
 func TestDeletingAnEntityCountsItems(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "acme"})

@@ -187,8 +187,8 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// A bucket of very many shards is raised in several transactions, on all of them. After one that fails no other is sent. One
-// that is refused is tried again only where nothing is written yet.
+// A bucket of very many shards is raised in several transactions, on all of them. After one that fails no other is
+// sent. One that is refused is tried again only where nothing is written yet.
 func TestResetOfVeryManyShards(t *testing.T) {
 	for _, c := range []struct {
 		refused    bool

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -161,30 +160,6 @@ func TestRequestsAreProgress(t *testing.T) {
 	}
 	if n := a.progress.requests.Load(); err != nil || n == 0 {
 		t.Errorf("%d requests, %v", n, err)
-	}
-}
-
-// Who changes something is who the flag says.
-func TestPrincipalOfAChange(t *testing.T) {
-	s := newShell(t)
-	s.run(0, "entity", "create", "acme", "--principal", "alice")
-	s.says(0, "audit -e acme", "alice")
-}
-
-// With -o json errors are JSON, on the standard error.
-func TestErrorsInJSON(t *testing.T) {
-	s := newShell(t)
-	for command, status := range map[string]int{
-		"limits get -r none -o json": 1, "limits set -o json": 2, "peek a b -o json": 3,
-	} {
-		out, errs := s.run(status, strings.Fields(command)...)
-		var told struct {
-			Error, Advice string
-			Status        int
-		}
-		if err := json.Unmarshal([]byte(errs), &told); err != nil || out != "" || told.Status != status || told.Error == "" {
-			t.Errorf("zae-limiter %s: %v\n%q\n%q", command, err, out, errs)
-		}
 	}
 }
 

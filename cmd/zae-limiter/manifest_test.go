@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -33,22 +32,6 @@ func TestManifests(t *testing.T) {
 
 	write("system: {limits: {rpm: {capacity: 200}}}\n")
 	s.says(3, "plan "+file, "~ update */*", "- rpm: 100 per 1m0s", "+ rpm: 200 per 1m0s", "- delete */gpt-4")
-	text, _ := s.run(3, "plan", file, "-o", "json")
-	var plan struct {
-		Changes int
-		Steps   []struct {
-			Action   string
-			From, To json.RawMessage
-		}
-	}
-	if err := json.Unmarshal([]byte(text), &plan); err != nil || plan.Changes != 2 || len(plan.Steps) != 2 {
-		t.Errorf("%s: %v", text, err)
-	}
-	for _, step := range plan.Steps {
-		if (step.To == nil) != (step.Action == "delete") || step.From == nil {
-			t.Errorf("%s: from %s to %s", step.Action, step.From, step.To)
-		}
-	}
 	s.says(0, "apply --yes "+file, "2 changes applied")
 	s.says(1, "plan no-such-file", "open no-such-file: no such file")
 	s.says(1, "plan "+filepath.Dir(file), "is a directory")
@@ -65,18 +48,6 @@ func TestManifests(t *testing.T) {
 		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
 	s.says(3, "plan "+file, "+ create */gpt-4", "1 change to apply: 1 to create; 1 unchanged")
 	s.says(1, "apply "+file, "1 change to apply: 1 to create; 1 unchanged Apply 1 change?", "nothing was changed")
-	out, errs := s.run(3, "plan", file)
-	check.Equal(t, strings.Count(out+errs, "1 to create"), 1, "a plan says more than once how much it changes")
-}
-
-// A manifest is for its namespace, and no other can be meant.
-func TestManifestsAreOfTheirNamespace(t *testing.T) {
-	s := newShell(t)
-	file, _ := aManifest(t)
-	s.stdin = "namespace: nowhere\n"
-	s.says(1, "plan -", "zae-limiter namespace register nowhere makes one")
-	s.says(2, "plan "+file+" -n other", `the manifest is for namespace "default", --namespace says "other"`)
-	s.says(0, "plan "+file+" -n default", "nothing to change")
 }
 
 // An application that is cut short says how far it came, and the same command goes on.
@@ -149,15 +120,6 @@ func TestAnApplicationWhoseAnswersAreLost(t *testing.T) {
 	s.says(0, "plan "+file)
 }
 
-// A plan is summed up by what it does.
-func TestSummaryOfAPlan(t *testing.T) {
-	plan := &admin.Plan{}
-	for _, action := range []admin.Action{admin.ActionCreate, admin.ActionUpdate, admin.ActionDelete} {
-		plan.Steps = append(plan.Steps, admin.Step{Action: action, Scope: admin.Scope{Resource: "gpt-4"}})
-	}
-	check.Equal(t, summary(plan), "3 changes to apply: 1 to create, 1 to update, 1 to delete", "in all")
-}
-
 // What others have stored does not steer the terminal of who looks at a plan.
 func TestPlansAreHarmless(t *testing.T) {
 	from := admin.Config{Limits: []limiter.Limit{limiter.PerMinute("r\x1b[2Kpm", 5)}}
@@ -167,40 +129,4 @@ func TestPlansAreHarmless(t *testing.T) {
 	if strings.Contains(got, "\x1b") || !strings.Contains(got, "- r?[2Kpm: 5") || !strings.Contains(got, "+ t?[2Kpm: 5") {
 		t.Errorf("%q", got)
 	}
-}
-
-// A manifest declares a hierarchy: the plan shows it, and a second application changes nothing.
-func TestAManifestOfAHierarchy(t *testing.T) {
-	s := newShell(t)
-	file, write := aManifest(t)
-	write("resources:\n  images: {disabled: true}\n" +
-		"entities:\n  acme: {name: Acme, parent: org, cascade: true, metadata: {plan: gold}}\n" +
-		"  org: {resources: {_default_: {limits: {rpm: {capacity: 5}}, cascade: false}}}\n")
-	s.says(3, "plan "+file, "+ create org/*", "+ rpm: 5 per 1m0s", "+ cascade: off", "+ create */images", "+ disabled",
-		"+ create entity org", "+ name: org", "+ create entity acme", "+ name: Acme", "+ parent: org",
-		"+ charges its parent",
-		"+ metadata plan: \"gold\"", "4 changes to apply: 4 to create")
-	s.says(0, "apply -y "+file, "4 changes applied")
-	s.says(0, "plan "+file, "nothing to change")
-	s.says(0, "entity get acme", "Acme", "org", "true")
-	s.says(0, "limits list -r images", "disabled")
-	write("entities:\n  acme: {name: Acme}\n")
-	s.says(3, "plan "+file, "~ update entity acme", "- parent: org", "- charges its parent",
-		"- delete entity org", "- delete */images")
-	text, _ := s.run(3, "plan", file, "-o", "json")
-	for _, want := range []string{`"from_entity": {`, `"to_entity": {`, `"parent": "org"`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s\nwithout %s", text, want)
-		}
-	}
-	s.says(0, "apply -y "+file, "4 changes applied")
-	s.says(1, "entity get org", "not found")
-	write("entities:\n  acme: {name: Acme}\n  new: {name: New}\n")
-	if text, _ := s.run(3, "plan", file, "-o", "json"); strings.Contains(text, `"to":`) || strings.Contains(text, `"from":`) {
-		t.Errorf("limits in a step about a description:\n%s", text)
-	}
-	write("entities:\n  a: {parent: b}\n  b: {parent: a}\n")
-	s.says(2, "plan "+file, `a circle, a -> b -> a`)
-	write("entities:\n  a: {parent: nobody}\n")
-	s.says(1, "plan "+file, `entity "a": parent "nobody": no such entity`)
 }

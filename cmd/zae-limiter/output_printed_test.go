@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -25,137 +26,110 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// printed are commands whose output programs and people read, in all three formats.
-// Those that change something are given once, in the format of their turn.
-var printed = []struct {
-	command string
-	formats string
-}{
-	{"namespace list", "table csv json"},
-	{"limits list", "table csv json"},
-	{"limits set -y -r gpt-4 rpm=10 tpm=1000/m:2000", "table"},
-	{"limits set -y -e acme -r gpt-4 rpm=20/h tpm=unlimited", "csv"},
-	{"limits set -y --everybody images=blocked", "json"},
-	{"policy set -y --on-unavailable allow --audit-retention 30d", "json"},
-	{"policy get", "table csv json"},
-	{"limits get --everybody", "table"},
-	{"limits get", "table csv json"},
-	{"limits get -r none", "table json"},
-	{"limits list", "table csv json"},
-	{"limits list -e acme", "table csv json"},
-	{"limits list -r gpt-4", "table"},
-	{"limits resolve acme gpt-4", "table csv json"},
-	{"entity create org --name Org", "table"},
-	{`entity create acme --parent org --charge-parent --metadata {"tier":"gold"}`, "json"},
-	{"entity create beta", "csv"},
-	{"entity get acme", "table csv json"},
-	{"entity get nobody", "table json"},
-	{"entity children org", "table csv json"},
-	{"entity children acme", "table csv json"},
-	{"acquire", ""},
-	{"limits reach", "table csv json"},
-	{"peek acme gpt-4", "table csv json"},
-	{"peek other gpt-4", "table json"},
-	{"disable -y -r gpt-4", "table csv json"},
-	{"limits get -r gpt-4", "table json"},
-	{"limits resolve other gpt-4", "table csv json"},
-	{"enable -y -e acme -r gpt-4", "table"},
-	{"limits resolve acme gpt-4", "table"},
-	{"limits list", "table"},
-	{"enable -y -e acme -r gpt-4 --inherit", "csv"},
-	{"enable -y -r gpt-4 --inherit", "json"},
-	{"bypass -y -r gpt-4", "table json"},
-	{"cascade off -y -r gpt-4", "table csv json"},
-	{"limits list -r gpt-4", "table json"},
-	{"cascade inherit -y -r gpt-4", "table"},
-	{"enable -y -r gpt-4 --inherit", "table"},
-	{"cascade maybe -r gpt-4", "table"},
-	{"disable", "table"},
-	{"credit acme gpt-4 rpm=2", "json"},
-	{"credit acme gpt-4 rpm=1", "table"},
-	{"raise acme gpt-4 rpm=3 --for 2", "json"},
-	{"raise acme gpt-4 rpm=4 --until 2025-02-01T00:00:00Z", "table"},
-	{"peek acme gpt-4", "table json"},
-	{"limits get -e acme -r gpt-4", "table json"},
-	{"limits resolve acme gpt-4", "table json"},
-	{"raise -y acme gpt-4 rpm --end", "table"},
-	{"reset -y acme gpt-4", "csv"},
-	{"reset -y acme gpt-4", "json"},
-	{"thresholds -e acme", "table csv json"},
-	{"thresholds -e acme -r images", "table json"},
-	{"usage -e acme", "table csv json"},
-	{"usage -e acme -w hourly --sum", "table csv json"},
-	{"usage -e nobody -w hourly --sum", "table csv json"},
-	{"usage -e acme --plot", "table"},
-	{"usage -e nobody --plot", "table"},
-	{"audit", "table csv json"},
-	{"audit -e acme", "table csv json"},
-	{"audit -r gpt-4 --max 1", "table csv json"},
-	{"audit --all --max 3", "table csv json"},
-	{"audit --all --from 2000-01-01 --to 2000-01-02", "table json"},
-	{"audit -e acme --to 2000-01-01", "csv"},
-	{"plan testdata/limits.yaml", "table csv json"},
-	{"apply -y testdata/limits.yaml", "table"},
-	{"plan testdata/limits.yaml", "table csv json"},
-	{"limits delete -e acme -r gpt-4 -y", "table"},
-	{"limits delete -r images -y", "json"},
-	{"limits delete -r none -y", "table csv json"},
-	{"entity move -y acme --no-parent", "table"},
-	{"entity move -y acme --parent org", "json"},
-	{"entity delete beta -y", "table"},
-	{"entity delete acme -y", "json"},
-	{"namespace register prod", "table"},
-	{"namespace register prod", "csv json"},
-	{"namespace delete -y prod", "json"},
-	{"namespace list --all", "table csv json"},
-	{"namespace purge -y prod", "table json"},
-	{"cost --rate 10 --settle 1 --processes 4 --entities 200", "table csv json"},
-	{"cost --rate 1000 --processes 16 --ahead 500ms --table-only --provisioned", "table"},
-	{"version", "table csv json"},
-	{"table policy read --arn arn:aws:dynamodb:us-east-1:123456789012:table/zae-limiter", "table"},
-}
-
-// What programs parse and people read is what it was: the output of every command, to
-// the letter.
+// What programs parse and people read is what it was, to the letter. Each script in testdata/printed plays on a
+// table of its own: a comment says why, a command follows that may read lines after "<", and then what it prints,
+// what it says after "--", and its status. "$ acquire" and the like store what the aggregator or a client would. The
+// clock goes on by a second with each command. -update writes what is printed into the scripts.
 func TestWhatIsPrinted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		s := newShell(t)
-		var got strings.Builder
-		for _, p := range printed {
-			if p.command == "acquire" {
-				s.acquire()
-				continue
-			}
-			for _, format := range strings.Fields(p.formats) {
-				out, errs, code := s.end(append(strings.Fields(p.command), "-o", format)...)
-				fmt.Fprintf(&got, "$ zae-limiter %s -o %s\n%s", p.command, format, out)
-				if errs != "" {
-					fmt.Fprintf(&got, "--\n%s", errs)
-				}
-				fmt.Fprintf(&got, "== %d\n\n", code)
-			}
-			s.table.Advance(time.Second)
-		}
-		golden(t, "testdata/printed.txt", withoutChance(got.String()))
-	})
+	scripts, err := filepath.Glob("testdata/printed/*.txt")
+	check.Must(t, err)
+	check.MustEqual(t, len(scripts) > 0, true, "there are scripts")
+	for _, file := range scripts {
+		synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+			text, err := os.ReadFile(file)
+			check.Must(t, err)
+			golden(t, file, withoutChance(newShell(t).play(strings.Split(strings.TrimSpace(string(text)), "\n"))))
+		})
+	}
 }
 
-// acquire has what acme takes in the books, usage of two hours and a day, and a threshold.
-func (s *shell) acquire() {
+// play returns a script with what its commands print now.
+func (s *shell) play(lines []string) string {
 	s.Helper()
-	ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}}
-	s.takes(ask)
-	if _, err := s.table.Limiter(nil).Acquire(s.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
-		s.Fatalf("9 and 9 of 10: %v", err)
+	var got strings.Builder
+	for len(lines) > 0 {
+		line := lines[0]
+		lines = lines[1:]
+		fmt.Fprintln(&got, line)
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			continue
+		}
+		s.table.Advance(time.Second)
+		args, ok := strings.CutPrefix(command, "zae-limiter ")
+		if !ok {
+			s.has(command)
+			continue
+		}
+		for s.stdin = ""; len(lines) > 0 && strings.HasPrefix(lines[0], "<"); lines = lines[1:] {
+			fmt.Fprintln(&got, lines[0])
+			s.stdin += strings.TrimPrefix(lines[0][1:], " ") + "\n"
+		}
+		out, errs, code := s.end(words(args)...)
+		if errs != "" {
+			out += "--\n" + errs
+		}
+		if out != "" && !strings.HasSuffix(out, "\n") { // a question that was answered
+			out += "\n"
+		}
+		fmt.Fprintf(&got, "%s== %d\n", out, code)
+		next := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "$ ") })
+		end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "== ") })
+		if end >= 0 && (next < 0 || end < next) { // what was printed before
+			lines = lines[end+1:]
+		}
 	}
-	s.usage("hourly", time.Date(2024, 2, 1, 22, 0, 0, 0, time.UTC), 11)
-	s.usage("hourly", time.Date(2024, 2, 1, 23, 0, 0, 0, time.UTC), 22)
-	s.usage("daily", time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 33)
-	s.stores(ledger.Threshold{
-		Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Limit: "budget",
-		End: time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), Percent: 80, Spent: 412, Quota: 500,
-		At: "2024-02-01T22:10:00Z",
-	}.Item())
+	return got.String()
+}
+
+// words are the arguments of a command; one in quotes may have blanks.
+func words(command string) (out []string) {
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}
+
+// has stores what a command does not.
+func (s *shell) has(what string) {
+	s.Helper()
+	month := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
+	switch what {
+	case "acquire": // what acme takes, usage of two hours and a day, and a threshold
+		ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}}
+		s.takes(ask)
+		if _, err := s.table.Limiter(nil).Acquire(s.Context(), ask); !errors.Is(err, limiter.ErrLimited) {
+			s.Fatalf("9 and 9 of 10: %v", err)
+		}
+		s.usage("hourly", time.Date(2024, 2, 1, 22, 0, 0, 0, time.UTC), 11)
+		s.usage("hourly", time.Date(2024, 2, 1, 23, 0, 0, 0, time.UTC), 22)
+		s.usage("daily", time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 33)
+		s.threshold(412, 500, month)
+	case "spend": // 60 dollars of a budget, of which 80 percent were spent once, and usage of two hours
+		s.takes(limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "budget": limiter.USD(60)}})
+		s.threshold(limiter.USD(400), limiter.USD(500), month)
+		for hour := range 2 {
+			at := fmt.Sprintf("2024-02-01T%02d:00:00Z", hour)
+			s.stores(ledger.Snapshot{Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
+				Start: at, Part: at, Counts: map[string]int64{"budget": 12_500_000}, Events: 1}.Item())
+		}
+	case "bring": // a client takes one of a limit of its own
+		s.takes(limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
+			Limits: []limiter.Limit{limiter.PerHour("mine", 5)}})
+	default:
+		s.Fatalf("not understood: %s", what)
+	}
+}
+
+// threshold stores that 80 percent of a budget were spent.
+func (s *shell) threshold(spent, quota int64, end time.Time) {
+	s.Helper()
+	s.stores(ledger.Threshold{Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4", Limit: "budget",
+		End: end.UnixMilli(), Percent: 80, Spent: spent, Quota: quota, At: "2024-02-01T22:10:00Z"}.Item())
 }
 
 // stores stores an item as the aggregator does.
