@@ -196,8 +196,9 @@ func TestReachReportsFailures(t *testing.T) {
 				w.must(err)
 				return
 			}
+			const said = "5 looked at, 4 changed, 1 not reached: "
 			if !errors.Is(err, ErrReach) || !errors.Is(err, c.want) || errors.Is(err, ErrBusy) != (c.want == ErrBusy) ||
-				!strings.Contains(err.Error(), "5 looked at, 4 changed, 1 not reached: ") || !strings.Contains(err.Error(), "e3") {
+				!strings.Contains(err.Error(), said) || !strings.Contains(err.Error(), "e3") {
 				t.Fatalf("%s: %+v", name, err)
 			}
 			got, err := w.ns.Reach(t.Context(), Scope{})

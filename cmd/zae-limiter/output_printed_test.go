@@ -110,7 +110,8 @@ func (s *shell) has(what string) {
 		s.usage("daily", time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 33)
 		s.threshold(412, 500, month)
 	case "spend": // 60 dollars of a budget, of which 80 percent were spent once, and usage of two hours
-		s.takes(limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "budget": limiter.USD(60)}})
+		costs := limiter.Costs{"rpm": 1, "budget": limiter.USD(60)}
+		s.takes(limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs})
 		s.threshold(limiter.USD(400), limiter.USD(500), month)
 		for hour := range 2 {
 			at := fmt.Sprintf("2024-02-01T%02d:00:00Z", hour)
