@@ -6,7 +6,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
@@ -105,23 +104,6 @@ func slotsWrites(t *testing.T, limits []bucket.Limit) []call {
 
 func TestWritesOfSlotsRenderAsTheirGolden(t *testing.T) {
 	rendersAs(t, "writes-slots.txt", slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]}))
-}
-
-// As many limits of slots as may be, beside rates, with names as long as they may be.
-func TestWritesOfSlotsFitTheLimitsOfDynamoDB(t *testing.T) {
-	limits := hostileLimits(bucket.MaxLimits)
-	for i := range bucket.MaxAtOnce {
-		limits[i] = slotsLimit(limits[len(limits)-1-i].Name+"s", 10)
-	}
-	for _, s := range slotsWrites(t, limits) {
-		for _, w := range s.writes {
-			if err := itemtest.ValidateInTransaction(w); err != nil {
-				t.Errorf("%s: %v", s.name, err)
-			}
-			r := render(w)
-			t.Logf("%-42s update %4d bytes, condition %4d bytes", s.name, len(r.update), len(r.cond))
-		}
-	}
 }
 
 // The shards of a bucket have the slots of one: all are on shard 0, before and after a split.

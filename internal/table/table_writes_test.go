@@ -330,7 +330,12 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 		}
 		planned[i] = l.WithRaises(bucket.FormOfRaises([]bucket.Raise{{Tokens: 7, End: sampleNow + 3_600_000}}))
 	}
-	for _, s := range slices.Concat(allWrites(t, rates), allWrites(t, quotas), allWrites(t, planned)) {
+	slots := slices.Clone(rates) // as many as may be, beside rates
+	for i := range bucket.MaxAtOnce {
+		slots[i] = slotsLimit(slots[len(slots)-1-i].Name+"s", 10)
+	}
+	for _, s := range slices.Concat(allWrites(t, rates), allWrites(t, quotas), allWrites(t, planned),
+		slotsWrites(t, slots)) {
 		for _, w := range s.writes {
 			if u, ok := w.(item.Update); ok {
 				w = CountDenials(u, 1<<40) // there is room for it in each
