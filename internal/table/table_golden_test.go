@@ -42,11 +42,6 @@ var pagedSample = config.Provisioner{Namespace: "aZ09_-aZ09_", Resources: []stri
 	Entities: map[string][]string{"key-1": {"openai/gpt-4"}}, LastApplied: layout.Timestamp(sampleNow),
 	Hash: "sha256:00", Paged: true}
 
-// pageOf returns the page with the key.
-func pageOf(p config.Provisioner, k item.Key) item.Item {
-	return p.Pages()[slices.Index(layout.ProvisionerPageKeys(p.Namespace), k)]
-}
-
 // samples is one item of every kind, by the name of its golden.
 func samples() map[string]item.Item {
 	const ns = "aZ09_-aZ09_"
@@ -160,55 +155,49 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
+// record is a kind of records: with what their sort keys begin, and what one decodes to, as an item again.
+type record struct {
+	sk     string
+	decode func(item.Key, item.Item) (item.Item, error)
+}
+
+var records = []record{
+	kindOf(layout.SKBucketState, DecodeShard, Shard.Item), kindOf(layout.SKMeta, config.DecodeEntity, config.Entity.Item),
+	kindOf("#USAGE#", ledger.DecodeSnapshot, ledger.Snapshot.Item),
+	kindOf("#QUOTA#", ledger.DecodeThreshold, ledger.Threshold.Item),
+	kindOf(layout.SKConfig, config.DecodeConfig, config.Config.Item),
+	kindOf(layout.SKAuditPrefix, ledger.DecodeAudit, ledger.Audit.Item),
+	kindOf(layout.SKResources, config.DecodeResources, config.Resources.Item),
+	kindOf(layout.SKEntityConfigs, config.DecodeEntityConfigs, config.EntityConfigs.Item),
+	{layout.SKProvisioner, func(k item.Key, it item.Item) (item.Item, error) {
+		x, err := config.DecodeProvisioner(it)
+		if err != nil || k.SK == layout.SKProvisioner {
+			return x.Item(), err
+		}
+		x.Paged = true
+		return x.Pages()[slices.Index(layout.ProvisionerPageKeys(x.Namespace), k)], nil
+	}},
+	kindOf(layout.SKVersion, config.DecodeVersion, config.Version.Item),
+	kindOf("#NAMESPACE#", config.DecodeNamespace, config.Namespace.Forward),
+	kindOf("#NSID#", config.DecodeNamespace, config.Namespace.Reverse),
+}
+
+func kindOf[R any](sk string, decode func(item.Item) (R, error), encode func(R) item.Item) record {
+	return record{sk, func(_ item.Key, it item.Item) (item.Item, error) {
+		x, err := decode(it)
+		return encode(x), err
+	}}
+}
+
 // decoded returns what any item decodes to, as an item again.
 func decoded(it item.Item) (item.Item, error) { return decodedAs(item.KeyOf(it), it) }
 
 // decodedAs decodes an item as what stands under a key.
 func decodedAs(k item.Key, it item.Item) (item.Item, error) {
-	switch {
-	case k.SK == layout.SKBucketState:
-		x, err := DecodeShard(it)
-		return x.Item(), err
-	case config.IsEntity(k.Item()):
-		x, err := config.DecodeEntity(it)
-		return x.Item(), err
-	case strings.HasPrefix(k.SK, "#USAGE#"):
-		x, err := ledger.DecodeSnapshot(it)
-		return x.Item(), err
-	case strings.HasPrefix(k.SK, "#QUOTA#"):
-		x, err := ledger.DecodeThreshold(it)
-		return x.Item(), err
-	case strings.HasPrefix(k.SK, layout.SKConfig):
-		x, err := config.DecodeConfig(it)
-		return x.Item(), err
-	case strings.HasPrefix(k.SK, layout.SKAuditPrefix):
-		x, err := ledger.DecodeAudit(it)
-		return x.Item(), err
-	case k.SK == layout.SKResources:
-		x, err := config.DecodeResources(it)
-		return x.Item(), err
-	case k.SK == layout.SKEntityConfigs:
-		x, err := config.DecodeEntityConfigs(it)
-		return x.Item(), err
-	case k.SK == layout.SKProvisioner:
-		x, err := config.DecodeProvisioner(it)
-		return x.Item(), err
-	case strings.HasPrefix(k.SK, layout.SKProvisioner):
-		x, err := config.DecodeProvisioner(it)
-		if err != nil {
-			return nil, err
+	for _, r := range records {
+		if strings.HasPrefix(k.SK, r.sk) {
+			return r.decode(k, it)
 		}
-		x.Paged = true
-		return pageOf(x, k), nil
-	case k.SK == layout.SKVersion:
-		x, err := config.DecodeVersion(it)
-		return x.Item(), err
-	case strings.HasPrefix(k.SK, "#NAMESPACE#"):
-		x, err := config.DecodeNamespace(it)
-		return x.Forward(), err
-	case strings.HasPrefix(k.SK, "#NSID#"):
-		x, err := config.DecodeNamespace(it)
-		return x.Reverse(), err
 	}
 	return nil, fmt.Errorf("no kind has the key %q", k)
 }
