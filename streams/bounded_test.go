@@ -2,18 +2,13 @@ package streams
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -64,53 +59,5 @@ func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// What DynamoDB calls invalid is given up if nobody is owed it. Usage is owed:
-// its record is reported, whatever the reason.
-func TestInvalidWrites(t *testing.T) {
-	invalid := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
-		Err: &smithy.GenericAPIError{Code: "ValidationException"}}
-	code := "ValidationError"
-	inTransaction := &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems",
-		Err: &types.TransactionCanceledException{
-			CancellationReasons: []types.CancellationReason{{}, {Code: &code}},
-		}}
-	denied := &store.Failure{Kind: store.Unavailable, Op: "UpdateItem",
-		Err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}
-	for _, c := range []struct {
-		name string
-		pk   string
-		hot  bool
-		err  error
-		done bool
-	}{
-		{"refill", "ns/BUCKET#", false, invalid, true},
-		{"split", "ns/BUCKET#", true, inTransaction, true},
-		{"refill not allowed", "ns/BUCKET#", false, denied, true},
-		{"split not allowed", "ns/BUCKET#", true, denied, true},
-		{"usage", "ns/ENTITY#", false, invalid, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t)
-			r.wide(2, c.hot)
-			changes := r.since(0)
-			hit := false
-			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if len(op.Writes) > 0 && strings.HasPrefix(op.Writes[0].Target().PK, c.pk) {
-					hit = true
-					return false, c.err
-				}
-				return true, nil
-			})
-			got := r.handle(streamtest.PayloadOf(records(changes)...))
-			if !hit || (got == done) != c.done {
-				t.Errorf("response %s, write seen: %v", got, hit)
-			}
-			if !strings.Contains(r.metrics.String(), `"WritesFailed":1`) && c.name != "usage" {
-				t.Errorf("metrics %s", r.metrics.String())
-			}
-		})
 	}
 }

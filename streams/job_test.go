@@ -147,16 +147,18 @@ func TestPanicIsNotDone(t *testing.T) {
 }
 
 // A bucket that cannot be refilled or split does not hold the stream up, however
-// its writes fail, and a dead connection takes no longer than one call may.
+// its writes fail, and a dead connection takes no longer than one call may. It is
+// counted.
 func TestUpkeepThatFailsIsDone(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		call func(op memdynamo.Op) (bool, error)
+		name   string
+		call   func(op memdynamo.Op) (bool, error)
+		failed int // a refill that is sent again is found done, or refused: no failure
 	}{
-		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }},
-		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }},
-		{"hung", func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }},
-		{"panic", func(memdynamo.Op) (bool, error) { panic("planted") }},
+		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, 2},
+		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, 1},
+		{"hung", func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }, 1},
+		{"panic", func(memdynamo.Op) (bool, error) { panic("planted") }, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -182,6 +184,7 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 				if got != done || upkeep.Load() < 2 {
 					t.Errorf("response %s after %d writes on buckets", got, upkeep.Load())
 				}
+				r.wants(r.metrics.String(), fmt.Sprintf(`"WritesFailed":%d`, c.failed))
 				if took := time.Since(begin); took > 30*time.Second { // half of what an invocation has
 					t.Errorf("took %v", took)
 				}
