@@ -61,6 +61,11 @@ func global(in constructs.Construct, replicas ...string) awsdynamodb.TableV2 {
 // A table of this app that cannot work is refused at synthesis, and one that is in danger warned of.
 func TestExistingTablesAreLookedAt(t *testing.T) {
 	const both, archiver, none = 0, 1, 2 // functions that the stream feeds
+	type props = awsdynamodb.TableProps
+	like := func(change func(*props)) func(awscdk.Stack) awsdynamodb.ITable {
+		return func(in awscdk.Stack) awsdynamodb.ITable { return existing(in, change) }
+	}
+	keysOnly := like(func(p *props) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
 	for _, c := range []struct {
 		name  string
 		table func(in awscdk.Stack) awsdynamodb.ITable
@@ -68,25 +73,16 @@ func TestExistingTablesAreLookedAt(t *testing.T) {
 		warns string // empty: there is no warning
 		feeds int
 	}{
-		{"as it must be", func(in awscdk.Stack) awsdynamodb.ITable { return existing(in, nil) }, "", "", both},
-		{"keys only", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
-		}, "ExistingTable: stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES", "", both},
-		{"new images only", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_NEW_IMAGE })
-		}, "stream: is NEW_IMAGE", "", both},
-		{"keys only, of which the archiver alone is fed", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
-		}, "ExistingTable: stream: is KEYS_ONLY", "", archiver},
-		{"keys only, of which nothing is fed", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.Stream = awsdynamodb.StreamViewType_KEYS_ONLY })
-		}, "", "", none},
-		{"without a time to live", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.TimeToLiveAttribute = nil })
-		}, "", "no time to live by \"ttl\"", both},
-		{"with another time to live", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.TimeToLiveAttribute = jsii.String("expires") })
-		}, "", "no time to live by \"ttl\"", both},
+		{"as it must be", like(nil), "", "", both},
+		{"keys only", keysOnly, "ExistingTable: stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES", "", both},
+		{"new images only", like(func(p *props) { p.Stream = awsdynamodb.StreamViewType_NEW_IMAGE }),
+			"stream: is NEW_IMAGE", "", both},
+		{"keys only, of which the archiver alone is fed", keysOnly, "ExistingTable: stream: is KEYS_ONLY", "", archiver},
+		{"keys only, of which nothing is fed", keysOnly, "", "", none},
+		{"without a time to live", like(func(p *props) { p.TimeToLiveAttribute = nil }),
+			"", "no time to live by \"ttl\"", both},
+		{"with another time to live", like(func(p *props) { p.TimeToLiveAttribute = jsii.String("expires") }),
+			"", "no time to live by \"ttl\"", both},
 		{"with a time to live that is off", func(in awscdk.Stack) awsdynamodb.ITable {
 			table := existing(in, nil)
 			resource := table.Node().DefaultChild().(awsdynamodb.CfnTable)
@@ -104,16 +100,13 @@ func TestExistingTablesAreLookedAt(t *testing.T) {
 			return awsdynamodb.NewTable(in, jsii.String("Bare"), &awsdynamodb.TableProps{PartitionKey: key,
 				Stream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES})
 		}, "index GSI4: is missing", "", both},
-		{"not protected", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.DeletionProtection = nil })
-		}, "", "no deletion protection", both},
+		{"not protected", like(func(p *props) { p.DeletionProtection = nil }),
+			"", "no deletion protection", both},
 		{"of the other construct", func(in awscdk.Stack) awsdynamodb.ITable { return global(in) }, "", "", both},
-		{"a global table with replicas", func(in awscdk.Stack) awsdynamodb.ITable {
-			return global(in, "us-east-1")
-		}, "", "a global table with 2 replicas", both},
-		{"a replica made by the older construct", func(in awscdk.Stack) awsdynamodb.ITable {
-			return existing(in, func(p *awsdynamodb.TableProps) { p.ReplicationRegions = jsii.Strings("us-east-1") })
-		}, "", "a global table with 2 replicas", both},
+		{"a global table with replicas", func(in awscdk.Stack) awsdynamodb.ITable { return global(in, "us-east-1") },
+			"", "a global table with 2 replicas", both},
+		{"a replica made by the older construct", like(func(p *props) { p.ReplicationRegions = jsii.Strings("us-east-1") }),
+			"", "a global table with 2 replicas", both},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStacks(t)

@@ -18,36 +18,34 @@ import (
 // an order in which they can be deployed.
 func TestTwoStacksOfOneApp(t *testing.T) {
 	const policies = "AWS::IAM::Policy"
+	usual := func(s *stacks) { cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire) }
 	for _, c := range []struct {
 		name    string
+		props   func(s *stacks)
 		declare func(s *stacks)
 		rights  string // the stack that the policies are in
 	}{
-		{"roles of the functions", func(s *stacks) {
+		{"roles of the functions", nil, func(s *stacks) {
 			s.props.Aggregator.Role, s.props.Archiver.Role, s.props.Setup.Role = s.role("A"), s.role("B"), s.role("C")
 			cdk.New(s.limits, "Limits", &s.props)
 		}, "Limits"},
-		{"one role for all", func(s *stacks) {
+		{"one role for all", nil, func(s *stacks) {
 			role := s.role("All")
 			s.props.Aggregator.Role, s.props.Archiver.Role, s.props.Setup.Role = role, role, role
 			cdk.New(s.limits, "Limits", &s.props).Grant(role, cdk.Acquire)
 		}, "Limits"},
 		{"a grant to a role whose stack owns the key", func(s *stacks) {
 			s.props.Key = s.key(s.platform, "Key")
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
-		{"a grant to a role whose stack owns the topic, with a key of the limiter's stack", func(s *stacks) {
+		}, usual, "Limits"},
+		{"a grant to a role whose stack owns the topic, with a key of the limiter's stack", nil, func(s *stacks) {
 			s.props.Alarms.Topic, s.props.Key = s.topic("Mail"), s.key(s.limits, "Key")
 			l := cdk.New(s.limits, "Limits", &s.props)
 			role := s.role("App")
 			l.Grant(role, cdk.Acquire)
 			l.Grant(role, cdk.Read, "ns1")
 		}, "Limits"},
-		{"a topic of alerts", func(s *stacks) {
-			s.props.Alerts.Topic = s.topic("Alerts")
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
-		{"a user, and a function as the grantee", func(s *stacks) {
+		{"a topic of alerts", func(s *stacks) { s.props.Alerts.Topic = s.topic("Alerts") }, usual, "Limits"},
+		{"a user, and a function as the grantee", nil, func(s *stacks) {
 			s.props.Alarms.UrgentTopic = s.topic("Page")
 			l := cdk.New(s.limits, "Limits", &s.props)
 			l.Grant(awsiam.NewUser(s.platform, jsii.String("User"), nil), cdk.Admin)
@@ -55,50 +53,38 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 				Runtime: awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"),
 				Code: s.code().Setup}), cdk.Acquire)
 		}, "Limits"},
-		{"a key of logs", func(s *stacks) {
-			s.props.LogKey = s.key(s.platform, "Logs")
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
+		{"a key of logs", func(s *stacks) { s.props.LogKey = s.key(s.platform, "Logs") }, usual, "Limits"},
 		{"a key of environments", func(s *stacks) {
 			s.props.EnvironmentKey = s.key(s.platform, "Environments")
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
+		}, usual, "Limits"},
 		{"a network", func(s *stacks) {
 			s.props.Network.VPC = awsec2.NewVpc(s.platform, jsii.String("VPC"), nil)
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
+		}, usual, "Limits"},
 		{"a security group of a network that is imported", func(s *stacks) {
 			zones := jsii.Strings("eu-west-1a")
 			vpc := awsec2.Vpc_FromVpcAttributes(s.limits, jsii.String("VPC"), &awsec2.VpcAttributes{
 				VpcId: jsii.String("vpc-1"), AvailabilityZones: zones, PrivateSubnetIds: jsii.Strings("subnet-1")})
 			s.props.Network = cdk.NetworkProps{VPC: vpc, SecurityGroups: []awsec2.ISecurityGroup{
 				awsec2.NewSecurityGroup(s.platform, jsii.String("Group"), &awsec2.SecurityGroupProps{Vpc: vpc})}}
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
+		}, usual, "Limits"},
 		{"a boundary", func(s *stacks) {
 			s.props.IAM.PermissionBoundary = awsiam.NewManagedPolicy(s.platform, jsii.String("Bounds"),
 				&awsiam.ManagedPolicyProps{Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(
 					&awsiam.PolicyStatementProps{Actions: jsii.Strings("*"), Resources: jsii.Strings("*")})}})
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
-		{"a table", func(s *stacks) {
-			s.props.ExistingTable = existing(s.platform, nil)
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
+		}, usual, "Limits"},
+		{"a table", func(s *stacks) { s.props.ExistingTable = existing(s.platform, nil) }, usual, "Limits"},
 		{"a text", func(s *stacks) {
 			s.props.TableName = "limits-" + *s.topic("Named").TopicName()
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
+		}, usual, "Limits"},
 		{"an order that the app gives", func(s *stacks) {
 			s.limits.AddDependency(s.platform, nil)
-			cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
-		}, "Limits"},
-		{"a grant to a role whose stack names the table", func(s *stacks) {
+		}, usual, "Limits"},
+		{"a grant to a role whose stack names the table", nil, func(s *stacks) {
 			l := cdk.New(s.limits, "Limits", &s.props)
 			l.Grant(s.role("App"), cdk.Acquire)
 			awscdk.NewCfnOutput(s.platform, jsii.String("Out"), &awscdk.CfnOutputProps{Value: l.Table.TableName()})
 		}, "Platform"},
-		{"a role that is imported where the key is made", func(s *stacks) {
+		{"a role that is imported where the key is made", nil, func(s *stacks) {
 			s.props.Key = s.key(s.platform, "Key")
 			cdk.New(s.limits, "Limits", &s.props).Grant(awsiam.Role_FromRoleArn(s.platform, jsii.String("App"),
 				jsii.String("arn:aws:iam::123456789012:role/app"), nil), cdk.Acquire)
@@ -106,6 +92,9 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStacks(t)
+			if c.props != nil {
+				c.props(s)
+			}
 			c.declare(s)
 			check.Must(t, s.synth())
 			for _, stack := range []string{"Platform", "Limits"} {
