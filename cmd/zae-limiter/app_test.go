@@ -163,37 +163,11 @@ func TestRequestsAreProgress(t *testing.T) {
 	}
 }
 
-// The shell is offered commands, and the values of flags.
+// Each shell has its script.
 func TestCompletion(t *testing.T) {
 	s := &shell{T: t}
 	for _, name := range []string{"bash", "zsh", "fish", "powershell"} {
 		s.says(0, "completion "+name, "zae-limiter")
-	}
-	out, _ := s.run(0, "__complete", "load", "--arrivals", "")
-	if !strings.HasPrefix(out, "poisson\nconstant\nbursts\n") {
-		t.Errorf("values of --arrivals: %q", out)
-	}
-	out, _ = s.run(0, "__complete", "usage", "--window", "")
-	if !strings.HasPrefix(out, "hourly\ndaily\nmonthly\n") {
-		t.Errorf("values of --window: %q", out)
-	}
-	for flag, want := range map[string]string{
-		"--output":         "table\ncsv\njson\n",
-		"--on-unavailable": "block\nallow\nundecided\n",
-	} {
-		if out, _ := s.run(0, "__complete", "policy", "set", flag, ""); !strings.HasPrefix(out, want) {
-			t.Errorf("values of %s: %q", flag, out)
-		}
-	}
-	for command, want := range map[string]string{
-		"template": "cloudformation\nterraform\n", "policy": "acquire\nadmin\nread\n",
-	} {
-		if out, _ := s.run(0, "__complete", "table", command, ""); !strings.HasPrefix(out, want) {
-			t.Errorf("arguments of table %s: %q", command, out)
-		}
-	}
-	if out, _ := s.run(0, "__complete", "limits", "re"); !strings.Contains(out, "resolve\t") {
-		t.Errorf("commands: %q", out)
 	}
 }
 

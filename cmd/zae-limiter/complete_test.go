@@ -13,54 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// The shell is offered the entities, resources, limits and namespaces that are in the table, wherever
-// a command takes one.
-func TestNamesAreOffered(t *testing.T) {
-	s := newShell(t)
-	s.run(0, "limits", "set", "-y", "-r", "gpt-4", "rpm=10", "budget=$5@daily")
-	s.run(0, "limits", "set", "-y", "-e", "acme", "-r", "search", "own=10")
-	s.run(0, "limits", "set", "-y", "-e", "$(reboot)", "-r", "a`b", "own=10")
-	s.run(0, "entity", "create", "org")
-	s.run(0, "namespace", "register", "prod")
-	gone := prints[[]struct{ ID string }](s, "namespace register gone")[0].ID
-	s.run(0, "namespace", "delete", "-y", "gone")
-	s.takes(limiter.Request{Entity: "beta", Resource: "images", Costs: limiter.Costs{"mine": 1},
-		Limits: []limiter.Limit{limiter.PerMinute("mine", 5)}})
-	const entities, resources, limits = "acme beta org", "gpt-4 images search", "budget rpm"
-	for command, want := range map[string]string{
-		"peek ":                     entities,
-		"peek a":                    "acme",
-		"peek beta ":                resources,
-		"peek beta im":              "images",
-		"peek beta images ":         "",
-		"limits resolve ":           entities,
-		"credit acme gpt-4 ":        "budget= rpm=",
-		"credit acme gpt-4 rpm=1 b": "budget=",
-		"reset acme gpt-4 ":         limits,
-		"reset beta images ":        "mine",
-		"limits set -r gpt-4 ":      "budget= rpm=",
-		"entity get ":               entities,
-		"entity move ":              entities,
-		"entity create x --parent ": entities,
-		"audit -e ":                 entities,
-		"audit -r ":                 resources,
-		"usage -e acme -r ":         resources,
-		"disable -r search -e ":     "acme",
-		"thresholds -e b":           "beta",
-		"peek -n ":                  "default prod",
-		"namespace delete ":         "default prod",
-		"namespace delete p":        "prod",
-		"namespace purge ":          gone,
-		"namespace recover ":        gone,
-		"plan ":                     "",
-	} {
-		words := strings.Split(command, " ")
-		out, _ := s.run(0, append([]string{"__complete"}, words...)...)
-		got, _, _ := strings.Cut(out, ":")
-		check.Equal(t, strings.Join(strings.Fields(got), " "), want, "%q: offered", command)
-	}
-}
-
 // No more than a hundred names are offered, of those that go on from what is typed.
 func TestAHundredNamesAreOffered(t *testing.T) {
 	s := newShell(t)

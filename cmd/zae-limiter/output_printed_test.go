@@ -28,8 +28,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // What programs parse and people read is what it was, to the letter. Each script in testdata/printed plays on a
 // table of its own: a comment says why, a command follows that may read lines after "<", and then what it prints,
-// what it says after "--", and its status. "$ acquire" and the like store what the aggregator or a client would. The
-// clock goes on by a second with each command. -update writes what is printed into the scripts.
+// what it says after "--", and its status. ID(NAME) is the id of a namespace. "$ acquire" and the like store what the
+// aggregator or a client would. The clock goes on by a second with each command. -update writes what is printed into the scripts.
 func TestWhatIsPrinted(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/printed/*.txt")
 	check.Must(t, err)
@@ -65,7 +65,7 @@ func (s *shell) play(lines []string) string {
 			fmt.Fprintln(&got, lines[0])
 			s.stdin += strings.TrimPrefix(lines[0][1:], " ") + "\n"
 		}
-		out, errs, code := s.end(words(args)...)
+		out, errs, code := s.end(words(s.withIDs(args))...)
 		if errs != "" {
 			out += "--\n" + errs
 		}
@@ -80,6 +80,19 @@ func (s *shell) play(lines []string) string {
 		}
 	}
 	return got.String()
+}
+
+// withIDs replaces ID(NAME) by the id of a namespace of that name, also of one that is deleted.
+func (s *shell) withIDs(args string) string {
+	s.Helper()
+	if !strings.Contains(args, "ID(") {
+		return args
+	}
+	var ids []string
+	for _, n := range prints[[]struct{ ID, Name string }](s, "namespace list --all") {
+		ids = append(ids, "ID("+n.Name+")", n.ID)
+	}
+	return strings.NewReplacer(ids...).Replace(args)
 }
 
 // words are the arguments of a command; one in quotes may have blanks.
