@@ -251,18 +251,6 @@ func TestApplyThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// Events of an application are kept as long as the namespace says.
-func TestHowLongEventsOfAnApplicationAreKept(t *testing.T) {
-	w := newWorld(t)
-	w.must(w.ns.Configure(t.Context(), Settings{AuditRetention: new(30 * day)}))
-	w.apply(declare())
-	for _, at := range []Scope{{Entity: "acme"}, {Resource: "gpt-4"}, {}} {
-		if e := w.events(at)[0]; e.Action != "limits_set" || e.Expires.Sub(e.At) != 30*day {
-			t.Errorf("%s: %s is kept for %s", at, e.Action, e.Expires.Sub(e.At))
-		}
-	}
-}
-
 // Scopes that share a registry are one transaction all the same.
 func TestScopesThatShareARegistry(t *testing.T) {
 	w := newWorld(t)

@@ -15,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -117,27 +116,6 @@ func TestParentsOfParents(t *testing.T) {
 	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})
 }
 
-// Buckets that exist learn of parent and flag: Python clients look there.
-func TestBucketsLearnOfTheirParent(t *testing.T) {
-	w := newWorld(t)
-	w.set(Scope{}, rpm10)
-	w.create(Entity{ID: "org"})
-	w.create(Entity{ID: "acme"})
-	w.split("acme", "gpt-4", 1)
-	w.take("acme", "other", limiter.Costs{"rpm": 1})
-	w.must(check.Err(w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Parent: "org", Cascade: true})))
-	for _, b := range []table.Shard{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1),
-		w.bucket("acme", "other", 0)} {
-		if !b.Cascade || b.Parent != "org" {
-			t.Errorf("bucket %+v", b)
-		}
-	}
-	w.must(check.Err(w.ns.UpdateEntity(t.Context(), Entity{ID: "acme"})))
-	if b := w.bucket("acme", "gpt-4", 1); b.Cascade || b.Parent != "" {
-		t.Errorf("bucket %+v", b)
-	}
-}
-
 // A move changes the parent only, and whether that pays if there is none.
 func TestMoveEntity(t *testing.T) {
 	w := newWorld(t)
@@ -218,30 +196,6 @@ func (w *world) family() {
 	w.create(Entity{ID: "team"})
 	w.create(Entity{ID: "acme", Name: "Acme", Parent: "org", Cascade: true})
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-}
-
-// An entity that changes each time is not moved, and the error says why.
-func TestAMoveOfWhatAlwaysChanges(t *testing.T) {
-	w := newWorld(t)
-	w.family()
-	rival := w.rival()
-	tries := 0
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.TransactWriteItems {
-			_, err := rival.UpdateEntity(t.Context(),
-				Entity{ID: "acme", Parent: "org", Metadata: map[string]any{"n": tries}})
-			w.must(err)
-			tries++
-		}
-		return true, nil
-	})
-	_, err := w.ns.MoveEntity(t.Context(), "acme", "team")
-	w.db.SetHook(nil)
-	w.wants(err, ErrBusy)
-	check.Equal(t, tries, callAttempts, "tries")
-	if e, err := w.ns.Entity(t.Context(), "acme"); err != nil || e.Parent != "org" {
-		t.Errorf("stored %+v, %v", e, err)
-	}
 }
 
 // Limits that change again and again are brought to the buckets a few times only; then the error says so.

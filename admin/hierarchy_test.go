@@ -13,6 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -90,20 +91,25 @@ func TestAHierarchyIsDeclared(t *testing.T) {
 	w.hasNoOrphans()
 }
 
-// The buckets of an entity that moves, and of one that no longer is described, are told.
+// The buckets of an entity that moves, and of one that no longer is described, are told: Python clients look there.
 func TestBucketsLearnWhatAManifestSaysOfParents(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org"}))
-	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
+	w.split("acme", "gpt-4", 1)
 	w.take("acme", "o3", limiter.Costs{"rpm": 1})
 	holds := func(parent string, gpt, o3 bool) {
 		t.Helper()
-		for resource, pays := range map[string]bool{"gpt-4": gpt, "o3": o3} {
-			if b := w.bucket("acme", resource, 0); b.Parent != parent || b.Cascade != pays {
-				t.Errorf("%s has parent %q, cascade %v", resource, b.Parent, b.Cascade)
+		for i, b := range []table.Shard{w.bucket("acme", "gpt-4", 0), w.bucket("acme", "gpt-4", 1),
+			w.bucket("acme", "o3", 0)} {
+			if pays := i < 2 && gpt || i == 2 && o3; b.Parent != parent || b.Cascade != pays {
+				t.Errorf("%v has parent %q, cascade %v", b.Key(), b.Parent, b.Cascade)
 			}
 		}
+	}
+	for _, e := range []Entity{{ID: "acme"}, {ID: "acme", Parent: "org", Cascade: true}, {ID: "acme", Parent: "org"}} {
+		w.must(check.Err(w.ns.UpdateEntity(t.Context(), e))) // by hand
+		holds(e.Parent, e.Cascade, e.Cascade)
 	}
 	holds("org", false, false)
 	w.apply(tree(Entity{ID: "org"}, Entity{ID: "acme", Parent: "org", Cascade: true}))

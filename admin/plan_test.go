@@ -133,7 +133,7 @@ func TestManifest(t *testing.T) {
 	w.hasNoOrphans()
 }
 
-// How long events are kept is declared nowhere and survives a manifest, and what is
+// How long events are kept is declared nowhere, goes for those of a manifest and survives it, and what is
 // declared again after somebody else has changed it is an update.
 func TestManifestsAndChangesByHand(t *testing.T) {
 	w := newWorld(t)
@@ -144,6 +144,11 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	const want = "unchanged acme/gpt-4, create acme/*, update */gpt-4, unchanged */*"
 	check.Equal(t, actions(w.plan(declare())), want, "plan")
 	w.apply(declare())
+	for _, at := range []Scope{{Entity: "acme"}, {Resource: "gpt-4"}, {}} {
+		if e := w.events(at)[0]; e.Action != "limits_set" || e.Expires.Sub(e.At) != 30*day {
+			t.Errorf("%s: %s is kept for %s", at, e.Action, e.Expires.Sub(e.At))
+		}
+	}
 	w.apply(declare(func(m *Manifest) { m.unset(Scope{}) }))
 	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 ||
 		c.OnUnavailable != limiter.PolicyDefault {
