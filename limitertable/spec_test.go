@@ -23,7 +23,7 @@ func TestTableIsTheOneOfTheTemplate(t *testing.T) {
 	delete(want, "Metadata") // for rule packs over the stack
 	out, err := json.MarshalIndent(want, "", " ")
 	check.Must(t, err)
-	held(t, "table.json", append(out, '\n'))
+	check.Golden(t, "table.json", string(out)+"\n", *update)
 	if s := Deployed(); len(s.GlobalIndexes) != 4 || s.TTLAttribute != "ttl" || len(s.KeySchema) != 2 {
 		t.Errorf("deployed: %+v", s)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,20 +57,6 @@ func managed(t *testing.T) map[string]object {
 		t.Fatalf("the template has the policies %v", got)
 	}
 	return out
-}
-
-// held compares a generated file with the committed one, or writes it.
-func held(t *testing.T, file string, want []byte) {
-	t.Helper()
-	if *update {
-		check.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		check.Must(t, os.WriteFile(file, want, 0o644))
-		return
-	}
-	got, err := os.ReadFile(file)
-	check.Must(t, err)
-	check.Equal(t, string(got), string(want),
-		"%s is not what the template says: go test ./limitertable -update", file)
 }
 
 func indented(t *testing.T, v any) []byte {
@@ -148,7 +133,7 @@ func TestCloudFormationIsOfTheTemplate(t *testing.T) {
 		resources[id] = object{"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
 		outputs[id+"Arn"] = output("ARN of the managed policy "+name+".", ref(id))
 	}
-	held(t, "cloudformation.json", indented(t, object{
+	check.Golden(t, "cloudformation.json", string(indented(t, object{
 		"AWSTemplateFormatVersion": "2010-09-09",
 		"Description":              "The table of zae-limiter-go, and policies for applications.",
 		"Parameters": object{
@@ -169,7 +154,7 @@ func TestCloudFormationIsOfTheTemplate(t *testing.T) {
 		},
 		"Conditions": object{provisionedCondition: object{"Fn::Equals": []any{ref("BillingMode"), "PROVISIONED"}}},
 		"Resources":  resources, "Outputs": outputs,
-	}))
+	})), *update)
 }
 
 // arns writes the table's ARN, and those of its indexes, as text.
@@ -210,7 +195,7 @@ func TestPolicyDocumentsEqualTheTemplate(t *testing.T) {
 	for name, properties := range managed(t) {
 		documents[name] = arns(t, properties["PolicyDocument"], tableARN)
 	}
-	held(t, "policies.json", indented(t, documents))
+	check.Golden(t, "policies.json", string(indented(t, documents)), *update)
 }
 
 // The Terraform module has the table and the policies of the stack.
@@ -252,7 +237,7 @@ func TestTerraformIsOfTheTemplate(t *testing.T) {
 			policies[name]["Description"], text)
 	}
 	b.WriteString("  }\n}\n" + terraformTail)
-	held(t, "terraform/main.tf", []byte(b.String()))
+	check.Golden(t, "terraform/main.tf", b.String(), *update)
 }
 
 const terraformHead = `# Made from the synthesized template of the stack: go test ./limitertable -update.

@@ -28,7 +28,7 @@ func TestReport(t *testing.T) {
 	check.Must(t, err)
 	page, err := r.html()
 	check.Must(t, err)
-	golden(t, "testdata/load.html", string(page))
+	check.Golden(t, "testdata/load.html", string(page), *update)
 }
 
 // The report lists a hundred entities, and says how many more there are.

@@ -89,7 +89,7 @@ func TestSummaryAsJSON(t *testing.T) {
 	}
 	var out strings.Builder
 	check.Must(t, encode(&out, r, "  "))
-	golden(t, "testdata/load.json", out.String())
+	check.Golden(t, "testdata/load.json", out.String(), *update)
 }
 
 // A run in which nothing was admitted, or nothing asked, has figures too.

@@ -29,7 +29,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // What programs parse and people read is what it was, to the letter. Each script in testdata/printed plays on a
 // table of its own: a comment says why, a command follows that may read lines after "<", and then what it prints,
 // what it says after "--", and its status. ID(NAME) is the id of a namespace. "$ acquire" and the like store what the
-// aggregator or a client would. The clock goes on by a second with each command. -update writes what is printed into the scripts.
+// aggregator or a client would. The clock goes on by a second with each command. -update writes what is printed into
+// the scripts.
 func TestWhatIsPrinted(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/printed/*.txt")
 	check.Must(t, err)
@@ -38,7 +39,8 @@ func TestWhatIsPrinted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 			text, err := os.ReadFile(file)
 			check.Must(t, err)
-			golden(t, file, withoutChance(newShell(t).play(strings.Split(strings.TrimSpace(string(text)), "\n"))))
+			got := newShell(t).play(strings.Split(strings.TrimSpace(string(text)), "\n"))
+			check.Golden(t, file, withoutChance(got), *update)
 		})
 	}
 }
@@ -199,22 +201,5 @@ func TestHelp(t *testing.T) {
 	walk(root(&app{}), nil)
 	cache, err := os.UserCacheDir()
 	check.Must(t, err)
-	golden(t, "testdata/help.txt", strings.ReplaceAll(got.String(), cache, "CACHE"))
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		check.Must(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	check.Must(t, err)
-	a, b := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range a {
-		if i >= len(b) || a[i] != b[i] {
-			t.Fatalf("%s differs from line %d on:\n%s\nwant\n%s", file, i+1, strings.Join(a[i:min(i+8, len(a))], "\n"),
-				strings.Join(b[min(i, len(b)):min(i+8, len(b))], "\n"))
-		}
-	}
-	check.MustEqual(t, len(a), len(b), "%s has lines", file)
+	check.Golden(t, "testdata/help.txt", strings.ReplaceAll(got.String(), cache, "CACHE"), *update)
 }

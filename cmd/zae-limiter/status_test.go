@@ -22,7 +22,7 @@ func TestStatus(t *testing.T) {
 		"ENABLED NEW_AND_OLD_IMAGES, 4 shards, 3 of",
 		`function aggregator Enabled last result "OK", lag 1.5s, 2 errors, 3 throttles`)
 	out, _ := s.run(0, "status", "-o", "json")
-	golden(t, "testdata/status.json", out)
+	check.Golden(t, "testdata/status.json", out, *update)
 	aws.replicas = []string{"us-east-1", "eu-west-1"}
 	s.says(0, "status", "as it must be, replicas in eu-west-1: charge in one region only")
 	aws.replicas = nil

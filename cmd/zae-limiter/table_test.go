@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -46,7 +47,7 @@ func TestTable(t *testing.T) {
 	s.says(0, "table check", "TABLE STATUS BILLING INDEXES STREAM EXPIRES BY ITEMS BYTES "+
 		"zae-limiter ACTIVE PAY_PER_REQUEST 4 NEW_AND_OLD_IMAGES ttl 3 1000")
 	out, _ := s.run(0, "table", "describe", "-o", "json")
-	golden(t, "testdata/table.json", out)
+	check.Golden(t, "testdata/table.json", out, *update)
 	s.says(0, "table policy read", tableARN)
 	aws.bare = true
 	s.says(3, "table check", "index GSI1: is missing", "stream: is off")

@@ -1,14 +1,16 @@
 // Package check has the comparisons that most tests end with. A comparison that fails names the
 // value that the test got and the one it wanted, after words about them, if there are any: a format
-// and its arguments. Equal, Slices, Deep, NoError and Is let the test go on; MustEqual, Must and
-// MustBe end it.
+// and its arguments. Equal, Slices, Deep, NoError and Is let the test go on; MustEqual, Must, MustBe
+// and Golden end it.
 package check
 
 import (
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -73,6 +75,28 @@ func Deep(t testing.TB, got, want any, words ...any) {
 	if !reflect.DeepEqual(got, want) {
 		t.Helper()
 		t.Error(differ(got, want, words))
+	}
+}
+
+// Golden wants a text to equal a file, which is written anew if write says so. It shows the lines
+// from the first one that differs on, and ends the test.
+func Golden(t testing.TB, file, got string, write bool) {
+	t.Helper()
+	if write {
+		Must(t, os.WriteFile(file, []byte(got), 0o644))
+		return
+	}
+	want, err := os.ReadFile(file)
+	Must(t, err)
+	a, b := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	if same < max(len(a), len(b)) {
+		lines := func(all []string) string { return strings.Join(all[same:min(same+8, len(all))], "\n") }
+		t.Fatal(fmt.Sprintf("%s differs from line %d on:\n%s\nwant\n%s\n-update writes it",
+			file, same+1, lines(a), lines(b)))
 	}
 }
 

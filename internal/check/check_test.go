@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 )
 
@@ -19,6 +20,8 @@ func (s *said) Fatal(args ...any) { s.text += "fatal " + fmt.Sprint(args...) }
 func TestComparisons(t *testing.T) {
 	cause := errors.New("cause")
 	wrapped := fmt.Errorf("wrapped: %w", cause)
+	file := filepath.Join(t.TempDir(), "golden")
+	Golden(t, file, "a\nb\n", true)
 	for name, c := range map[string]struct {
 		does func(t testing.TB)
 		want string
@@ -43,6 +46,13 @@ func TestComparisons(t *testing.T) {
 		"deep":               {func(t testing.TB) { Deep(t, []any{1}, []any{1}) }, ""},
 		"of another type":    {func(t testing.TB) { Deep(t, int64(1), 1) }, "error got 1, want 1"},
 		"deep, of the other": {func(t testing.TB) { Deep(t, []int(nil), []int{}) }, "error got [], want []"},
+		"golden":             {func(t testing.TB) { Golden(t, file, "a\nb\n", false) }, ""},
+		"a golden with more": {func(t testing.TB) { Golden(t, file, "a\n", false) }, "fatal " + file +
+			" differs from line 2 on:\n\nwant\nb\n\n-update writes it"},
+		"a golden with less": {func(t testing.TB) { Golden(t, file, "a\nb\n\nc", false) }, "fatal " + file +
+			" differs from line 4 on:\nc\nwant\n\n-update writes it"},
+		"another golden": {func(t testing.TB) { Golden(t, file, "c", false) }, "fatal " + file +
+			" differs from line 1 on:\nc\nwant\na\nb\n\n-update writes it"},
 	} {
 		s := &said{}
 		if c.does(s); s.text != c.want {
