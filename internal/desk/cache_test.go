@@ -2,9 +2,12 @@ package desk
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
@@ -76,18 +79,63 @@ func TestPinnedDesksStay(t *testing.T) {
 	ds.Unpin(name(21))
 }
 
-// However many buckets a limiter has met, the number of its desks is bounded.
-func TestDesksAreBounded(t *testing.T) {
-	const room, names = 100, 100_000
-	ds := newCache(Options{Size: room})
-	for i := range names {
-		n := decide.Name{Entity: fmt.Sprint(i), Resource: "gpt-4"}
-		if ds.Of(n); i%2 == 0 {
-			ds.Pin(n)
-			ds.Unpin(n)
+// Whatever is asked for, the desks that were used last are remembered, and no more than there is room for. Looking at
+// one is no use of it. A second version keeps a list of names.
+func TestTheDesksUsedLastAreRemembered(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 7))
+	for room := range 9 {
+		ds := newCache(Options{Size: room})
+		var recent []decide.Name // the least recently used first
+		pins := map[decide.Name]int{}
+		forget := func(n decide.Name) {
+			recent = slices.DeleteFunc(recent, func(o decide.Name) bool { return o == n })
 		}
-		if len(ds.by) > room || ds.recent.Len() != len(ds.by) {
-			t.Fatalf("%d desks, %d in order of use, want %d", len(ds.by), ds.recent.Len(), room)
+		use := func(n decide.Name) {
+			if forget(n); pins[n] == 0 {
+				recent = append(recent, n)
+			}
+		}
+		for step := range 3000 {
+			n := decide.Name{Entity: fmt.Sprint(rng.IntN(2*room + 2)), Resource: "gpt-4"}
+			known := slices.Contains(recent, n) || pins[n] > 0
+			switch rng.IntN(6) {
+			case 0, 1:
+				ds.Of(n)
+				use(n)
+			case 2:
+				if got := ds.Get(n); (got != nil) != known {
+					t.Fatalf("room for %d, step %d: got %v, want one that is remembered: %v", room, step, got, known)
+				}
+				if known {
+					use(n)
+				}
+			case 3:
+				ds.Peek(n)
+			case 4:
+				ds.Pin(n)
+				pins[n]++
+				forget(n)
+			case 5:
+				if pins[n] > 0 {
+					ds.Unpin(n)
+					pins[n]--
+					use(n)
+				}
+			}
+			pinned := 0
+			for _, p := range pins {
+				pinned += min(p, 1)
+			}
+			if most := max(room-pinned, (room+1)/2); len(recent) > most {
+				recent = recent[len(recent)-most:]
+			}
+			for _, n := range recent {
+				if ds.Peek(n) == nil {
+					t.Fatalf("room for %d, step %d: %v is forgotten, want %v beside %v", room, step, n, recent, pins)
+				}
+			}
+			check.MustEqual(t, len(ds.by), len(recent)+pinned, "room for %d, step %d: desks", room, step)
+			check.MustEqual(t, ds.full(), pinned >= room, "room for %d, step %d: all are in use", room, step)
 		}
 	}
 }
