@@ -1,8 +1,10 @@
 package decide
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
@@ -155,6 +157,44 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	p.sends(ten(), 500) // tells that it ended
 	if p.Grant(costing(200, plenty), clock(noon+500)); p.Holds() {
 		t.Error("it holds what is over")
+	}
+}
+
+// What a charge has taken ahead is held, also if the last request before its answer asks for nothing ahead.
+func TestTakenAheadBesideARequestWithout(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	plan := p.sends(ten(), 10)
+	without := costing(1000, plenty)
+	without.Ahead = 0
+	p.Decide(without, &Attempt{}, clock(noon+11))
+	after, _, err := plan.Write.Apply(p.image.Item())
+	image, odd := table.DecodeShard(after)
+	check.Must(t, errors.Join(err, odd))
+	p.Took(image, plan, Joined(ten()), ten(), noon+12)
+	if took(plan) == 0 {
+		t.Fatal("nothing was taken ahead")
+	}
+	p.left(12, took(plan))
+}
+
+// A call that is aborted while it is on its way may have taken ahead: that is not held, and the next charge takes
+// ahead again.
+func TestAnAbortedCallHoldsNothing(t *testing.T) {
+	p := newProcess(t)
+	p.charges(ten(), 0)
+	var e Effects
+	now := func() Now { return Now{Ms: noon + 10, At: time.UnixMilli(noon + 10)} }
+	p.Ask(&Waiter{Want: costing(1000, plenty)}, true, now, &e)
+	c := e.Calls[0]
+	p.Advance(c, now, &e)
+	if took(c.Planned) == 0 {
+		t.Fatal("nothing was taken ahead")
+	}
+	p.Abort(c, errors.New("panic"), time.UnixMilli(noon+10), &e)
+	p.left(12, 0)
+	if n := took(p.sends(ten(), 20)); n == 0 {
+		t.Error("nothing is taken ahead any more")
 	}
 }
 

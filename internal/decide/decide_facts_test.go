@@ -621,18 +621,26 @@ func confirmedBy(image table.Shard, w Want) *Bucket {
 	return b
 }
 
-// A shard that is new here, and that others changed after those that are known, displaces too.
+// A shard that is new here, and that others changed after those that are known, displaces too. One that was split
+// off since has the limits of its parent, which may have been changed long before.
 func TestANewShardDisplaces(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
 	for _, c := range []struct {
 		generation int64
 		limit      bucket.Limit
+		split      bool
 		want       bool
-	}{{2, faster, true}, {2, perSecond, false}, {1, faster, false}, {0, faster, false}} {
+	}{
+		{2, faster, false, true}, {2, perSecond, false, false}, {1, faster, false, false}, {0, faster, false, false},
+		{2, faster, true, false},
+	} {
 		w := asks(1, perSecond)
 		b := confirmedBy(under(0, 2, perSecond, 1), w)
 		image := under(1, 2, c.limit, c.generation)
+		if c.split {
+			image.Born = table.Began(image.Generation) / 1000
+		}
 		check.Equal(t, b.Refused(image, Planned{Shard: 1, since: Unsent}, noon), c.want, "%+v: displaced", c)
 		d := b.Decide(w, &Attempt{}, clock(noon))
 		check.Equal(t, d.Want.Costs[0].Limit == faster, c.want, "%+v: decided by %v", c, d.Want.Costs[0].Limit)

@@ -121,6 +121,18 @@ func TestAFullQueueNamesItsLimit(t *testing.T) {
 	}
 }
 
+// What several shards are to owe waits for the one whose queue is full, whichever that is.
+func TestAFullQueueOfOneShardStopsWhatAllOwe(t *testing.T) {
+	for full := range 5 { // of four shards; beyond: none
+		tokens := []int64{0, 0, 0, 0, 0}
+		tokens[full] = -30
+		d := seenAs(perSecond, tokens[:4]...).Decide(asks(8, perSecond), &Attempt{Waits: true, Until: bucket.Never}, clock(noon))
+		if denied := d.Do == Deny; denied != (full < 4) || d.Denial.Full != denied || d.Owe == denied {
+			t.Errorf("shard %d is full: %+v, %+v", full, d.Choice, d.Denial)
+		}
+	}
+}
+
 // A request that ends while it stands in line, or whose bucket is gone, is denied by a limit that it
 // asks for, although the bucket would cover it.
 func TestARefusalNamesALimit(t *testing.T) {

@@ -9,13 +9,17 @@ import (
 )
 
 // All shards are read once somebody has put tokens into one that no refill explains, by those that
-// have not read them for that yet.
+// have not read them for that yet, if one call can read them.
 func TestWhenAllShardsAreRead(t *testing.T) {
 	for _, c := range []struct {
 		more   int64 // than was seen there a second before, in tokens
+		shards int
 		spread bool
 		reads  bool
-	}{{0, false, false}, {1, false, false}, {2, false, true}, {5, false, true}, {5, true, false}} {
+	}{
+		{0, 2, false, false}, {1, 2, false, false}, {2, 2, false, true}, {5, 2, false, true}, {5, 2, true, false},
+		{5, item.MaxReadKeys, false, true}, {5, item.MaxReadKeys + 1, false, false}, // more than one call reads
+	} {
 		k := factsOf(2)
 		for shard := range 2 {
 			k.see(imageOf(shard, 2, 0), noon, Unsent, nil)
@@ -24,6 +28,7 @@ func TestWhenAllShardsAreRead(t *testing.T) {
 		image.State.RF = noon + 1000
 		image.State.Slots[image.State.Index("rps")].Tokens = c.more * bucket.Milli
 		k.see(image, noon+1000, k.at(0).serial, nil)
+		k.count = c.shards
 		d := decider{facts: k, now: noon + 1000, want: asks(1, perSecond), attempt: &Attempt{Spread: c.spread}}
 		check.Equal(t, d.outdated(), c.reads, "%+v: reads", c)
 		k.readAt = noon + 1000

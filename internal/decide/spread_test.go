@@ -30,6 +30,7 @@ func TestShardsPayTogether(t *testing.T) {
 			" 2:4/2 0:3/0"},
 		{"none is enough", other, []levels{{3_500, 9_000}, {2_200, 9_000}, {1_000, 9_000}, {900, 0}}, [2]int64{7, 0}, ""},
 		{"one is in debt", other, []levels{{4_000, 9_000}, {4_000, -1}, {3_000, 9_000}, {0, 0}}, [2]int64{8, 0}, ""},
+		{"only a soft one is asked", soft, []levels{{4_000, 9_000}, {4_000, 9_000}, {0, 0}, {0, 0}}, [2]int64{0, 20}, ""},
 		{"its debt is soft", soft, []levels{{5_000, 9_000}, {4_000, -1}, {3_000, 9_000}, {0, 0}}, [2]int64{9, 0},
 			" 0:5/0 1:4/0"},
 	} {
@@ -103,7 +104,8 @@ func TestAPaymentIntoDebt(t *testing.T) {
 }
 
 // A debt is divided among all shards by their shares, in whole tokens: a cost of 10 among four
-// shards of 15 each is 3, 3, 3 and 1. The first one owes what no share covers.
+// shards of 15 each is 3, 3, 3 and 1. The first one owes what no share covers. Of more shards than one transaction
+// names, the others owe nothing.
 func TestShardsOweByTheirShares(t *testing.T) {
 	limit := bucket.Limit{Name: "rps", Capacity: 60_000, Amount: 4000, Period: 1000}
 	for _, c := range []struct {
@@ -134,6 +136,14 @@ func TestShardsOweByTheirShares(t *testing.T) {
 		if got != c.want || w.Costs[0].Milli != c.cost {
 			t.Errorf("%d among %d: %q, want %q", c.cost, c.shards, got, c.want)
 		}
+	}
+	owed := int64(0)
+	pay := ByShares(make([]table.Shard, MaxPaying+1), asks(500, limit))
+	for _, p := range pay {
+		owed += p.Costs[0].Milli
+	}
+	if len(pay) != MaxPaying || owed != 500*bucket.Milli {
+		t.Errorf("%d of %d shards owe %d millitokens of 500 tokens", len(pay), MaxPaying+1, owed)
 	}
 }
 

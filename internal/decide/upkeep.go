@@ -124,8 +124,7 @@ func (k *facts) complete() *shard.Plan {
 // and its parent has split it off, as images show.
 func (k *facts) due(i int) bool {
 	zero, parent := k.shards[0], k.shards[bucket.SplitParent(i)]
-	return zero.imaged() && i < zero.image.State.Count() &&
-		parent.imaged() && parent.image.State.Shards >= bucket.CountWith(i)
+	return i < zero.image.State.Count() && parent.imaged() && parent.image.State.Shards >= bucket.CountWith(i)
 }
 
 // siblings returns the images of all shards other than shard 0.

@@ -36,5 +36,8 @@ func TestRoundTripsEndWithTheTimeOfTheCaller(t *testing.T) {
 		if spent != c.spent || lost != c.lost || w.outrun(now) != (c.spent == MaxTrips) || w.Last(now) != c.last {
 			t.Errorf("%+v: %d spent, outrun: %v, last: %v", c, spent, w.outrun(now), w.Last(now))
 		}
+		if w.Waited(false); w.trips != c.trips+1 || w.lost != c.lost {
+			t.Errorf("%+v: after a round trip that lost nothing: %d, lost %v", c, w.trips, w.lost)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (k *facts) displace(s *seen, now int64) (displaced bool) {
 	})
 	for _, o := range k.shards { // a shard that is new here, changed after those that are known
 		for _, own := range o.confirmed {
-			if o != s && !b.State.Matches(own) && o.image.State.Matches(own) &&
+			if !b.State.Matches(own) && o.image.State.Matches(own) &&
 				table.Began(o.image.Generation) < s.rules {
 				displaced = true
 				k.yieldTo(s, own, now)
@@ -129,8 +129,8 @@ func (k *facts) unreplaced(group []Want, now int64) int {
 		if w.replaced == k.replaced {
 			return false
 		}
-		theirs, y := k.inForce(w, now)
-		return y != nil && !theirs.under(table.LimitsOf(w.Costs))
+		theirs, _ := k.inForce(w, now)
+		return !theirs.under(table.LimitsOf(w.Costs))
 	})
 	if i < 0 {
 		return len(group)
