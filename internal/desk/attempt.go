@@ -18,7 +18,6 @@ type Attempt struct {
 	Owed     []waitqueue.Owed // of a request that waits: on which shards
 	Standing bool             // it is a request that waits, and stands in line
 	Room     [1]decide.Want   // for the wants of one entity, as long as it does not cascade
-	held     bool             // it was granted from prefetched tokens, without a call
 	turn     int64            // of a request that waits: when it went to take into debt, see waitqueue.Queue.Turn
 	grant    decide.Grant     // once it was granted; given back if the request fails elsewhere
 	err      error            // or why it was not

@@ -42,8 +42,9 @@ func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) (
 	}()
 	out = d.takeAll(ctx, wants, tries)
 	out.Wants, out.Reused = wants, reused
-	charged := slices.ContainsFunc(out.Grants, func(g decide.Grant) bool { return len(g.Parts) > 0 })
-	out.Called = tries.Calls > 0 || store.KindOf(out.Err) != 0 || len(out.Others) > 0 || charged && !tries.held
+	charged := func(g decide.Grant) bool { return len(g.Parts) > 0 && !g.Ahead } // also by a call of others
+	out.Called = tries.Calls > 0 || store.KindOf(out.Err) != 0 || len(out.Others) > 0 ||
+		slices.ContainsFunc(out.Grants, charged)
 	return out
 }
 
@@ -95,13 +96,10 @@ func (t *Attempt) split(wants []decide.Want) []*Attempt {
 // join notes what the parts of a request have done.
 func (t *Attempt) join(parts []*Attempt) {
 	if len(parts) == 1 && parts[0] == t {
-		t.held = t.grant.Ahead
 		return
 	}
-	t.held = len(parts) > 0
 	for _, p := range parts {
 		t.Calls, t.Trips = t.Calls+p.Calls, max(t.Trips, p.Trips)
-		t.held = t.held && p.grant.Ahead
 	}
 	if slices.ContainsFunc(parts, failed) { // nothing is owed: all is given back
 		return

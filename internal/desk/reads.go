@@ -14,15 +14,11 @@ import (
 // meet reads a shard of which nothing is known, and shard 0 with it, which knows how many there are. What it
 // brings may deny, so it is consistent where a denial may rest on nothing older than the request.
 func (d *Desks) meet(ctx context.Context, k *Desk, shard int) (*table.Shard, error) {
-	keys := []item.Key{d.Key(k.Name, shard)}
-	if shard > 0 {
-		keys = append(keys, d.Key(k.Name, 0))
-	}
-	items, err := d.Store.Read(ctx, d.Settings.DenyFor == 0, keys...)
+	items, err := d.Store.Read(ctx, d.Settings.DenyFor == 0, d.Key(k.Name, shard), d.Key(k.Name, 0))
 	if err != nil {
 		return nil, err
 	}
-	if zero, err := imageOf(items[len(keys)-1]); shard > 0 && zero != nil && err == nil {
+	if zero, err := imageOf(items[1]); shard > 0 && zero != nil && err == nil {
 		k.See(*zero, d.Now(), decide.Unsent)
 	}
 	return imageOf(items[0])
