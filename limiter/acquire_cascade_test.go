@@ -567,17 +567,23 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 	}
 }
 
-// A child that is used for the first time is not created where its parent denies.
+// A child that is used for the first time is not created where its parent denies, by an image that was read
+// with the configuration or by the one that refuses the charge.
 func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
-	w, l := family(t, 10, Options{})
-	must(t, l, stored(Costs{"rpm": 10}))
-	w.entity(l, "child", "org")
-	other := w.process(Options{})
-	_, err := other.Acquire(t.Context(), Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}})
-	if denied, ok := errors.AsType[*LimitError](err); !ok || denied.Entity != "org" {
-		t.Errorf("got %v, want denied by org", err)
-	}
-	if b := w.shards(l, "child", gpt); len(b) > 0 {
-		t.Errorf("created %+v", b)
+	for _, seen := range []bool{false, true} {
+		w, l := family(t, 10, Options{})
+		w.entity(l, "child", "org")
+		other := w.process(Options{})
+		if seen {
+			must(t, other, Request{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 0}})
+		}
+		must(t, l, stored(Costs{"rpm": 10}))
+		_, err := other.Acquire(t.Context(), Request{Entity: "child", Resource: gpt, Costs: Costs{"rpm": 1}})
+		if denied, ok := errors.AsType[*LimitError](err); !ok || denied.Entity != "org" {
+			t.Errorf("org was seen %v: got %v, want denied by org", seen, err)
+		}
+		if b := w.shards(l, "child", gpt); len(b) > 0 {
+			t.Errorf("org was seen %v: created %+v", seen, b)
+		}
 	}
 }

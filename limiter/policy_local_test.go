@@ -380,6 +380,17 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 	if !ok || state.Slots[0].Tokens != 7000 || all.Len() != 5 {
 		t.Errorf("what it owes is forgotten: %v, of %d", state, all.Len())
 	}
+	all.Adjust(e.Name, want("e", -1000).Costs, now)
+	state, _ = all.State(e.Name)
+	check.Equal(t, state.Slots[0].Tokens, 8000, "given back to a bucket beyond the room")
+}
+
+// A limit of which nothing is asked denies nobody, whatever it owes.
+func TestALocalDebtOfAnotherLimitDeniesNobody(t *testing.T) {
+	const now = 1_000_000
+	all, n := desk.NewLocals(100, newDesks(maxLevels)), acmeGPT
+	all.Adjust(n, table.Costs([]bucket.Limit{tpm1000.stored()}, 3_000_000), now)
+	check.Must(t, check.Err(all.Take([]decide.Want{{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, now)))
 }
 
 // A limit that becomes a quota from the first use begins its period with what is spent, if anything is.

@@ -40,10 +40,9 @@ func (d decider) behind(c Choice) Choice {
 	case (late || full) && c.Do == Look && !d.attempt.InLine: // the image is old: ask before denying
 		return c
 	case late: // it would wait for too long
-		out.at = max(out.at, d.now+1)
 		return out
 	case full:
-		return Choice{Do: Deny, full: true, at: max(room, d.now+1), Limit: crowded}
+		return Choice{Do: Deny, full: true, at: room, Limit: crowded}
 	case together: // each shard owes its part
 		out.Do = Several
 	default: // the shard where the debt is paid back first owes all

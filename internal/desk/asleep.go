@@ -78,7 +78,6 @@ func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Gran
 			return err
 		}
 	}
-	tries.GoesOn, tries.Owed = 0, nil
 	full := false
 	for _, b := range images {
 		for _, p := range g.Parts {

@@ -214,7 +214,7 @@ func (d *Desks) createAll(ctx context.Context, parts []*Attempt) {
 			first = append(first, p)
 		}
 	}
-	if len(first) == 0 || slices.ContainsFunc(parts, failed) {
+	if slices.ContainsFunc(parts, failed) {
 		return
 	}
 	if len(first) > 1 {
