@@ -80,6 +80,23 @@ func TestFirstTouch(t *testing.T) {
 	}
 }
 
+// A process that meets a shard reads it, and its first write there holds. A blind one would be refused of a shard
+// that is full since.
+func TestFirstTouchOfShards(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	limit := PerHour("rph", 80)
+	must(t, l, asks(Costs{"rph": 0}, limit))
+	w.split(l, 4)
+	for i := range 20 {
+		w.advance(time.Duration(i%2) * time.Hour)
+		p := w.process(Options{})
+		w.db.ResetStats()
+		lease := must(t, p, asks(Costs{"rph": 1}, limit))
+		check.Equal(t, w.db.Stats().Updates, 1, "writes")
+		check.Must(t, lease.Rollback(t.Context()))
+	}
+}
+
 // An image that lags is as good: others have written since, or it shows no bucket where there is one. The
 // write that is refused brings what there is, and no token is granted twice.
 func TestFirstTouchOfALaggingTable(t *testing.T) {

@@ -48,7 +48,7 @@ func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration
 			defer bounded.End()
 			for _, k := range looks {
 				items, err := d.Store.Read(bounded, true, k.Key)
-				if err != nil || items[0] == nil {
+				if err != nil {
 					continue
 				}
 				if b, err := table.DecodeShard(items[0]); err == nil {
