@@ -390,7 +390,8 @@ func TestALocalDebtOfAnotherLimitDeniesNobody(t *testing.T) {
 	const now = 1_000_000
 	all, n := desk.NewLocals(100, newDesks(maxLevels)), acmeGPT
 	all.Adjust(n, table.Costs([]bucket.Limit{tpm1000.stored()}, 3_000_000), now)
-	check.Must(t, check.Err(all.Take([]decide.Want{{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}}, now)))
+	other := decide.Want{Name: n, Costs: table.Costs([]bucket.Limit{rpm10.stored()}, 1000)}
+	check.Must(t, check.Err(all.Take([]decide.Want{other}, now)))
 }
 
 // A limit that becomes a quota from the first use begins its period with what is spent, if anything is.

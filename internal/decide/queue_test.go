@@ -126,7 +126,8 @@ func TestAFullQueueOfOneShardStopsWhatAllOwe(t *testing.T) {
 	for full := range 5 { // of four shards; beyond: none
 		tokens := []int64{0, 0, 0, 0, 0}
 		tokens[full] = -30
-		d := seenAs(perSecond, tokens[:4]...).Decide(asks(8, perSecond), &Attempt{Waits: true, Until: bucket.Never}, clock(noon))
+		waits := &Attempt{Waits: true, Until: bucket.Never}
+		d := seenAs(perSecond, tokens[:4]...).Decide(asks(8, perSecond), waits, clock(noon))
 		if denied := d.Do == Deny; denied != (full < 4) || d.Denial.Full != denied || d.Owe == denied {
 			t.Errorf("shard %d is full: %+v, %+v", full, d.Choice, d.Denial)
 		}

@@ -21,8 +21,8 @@ import (
 
 // unconditional are the writes that nothing refuses: they store what they are told, or stand under a name
 // that says what they hold.
-var unconditional = []string{"replace limits", "keep audit", "add resource", "remove resource", "count configs", "owed",
-	"audit"}
+var unconditional = []string{"replace limits", "keep audit", "add resource", "remove resource", "count configs",
+	"owed", "audit"}
 
 // Every write but a few has conditions, which are seen in its golden, and none is there for nothing: for
 // each there is a change of what the write was planned for that it alone refuses.
