@@ -15,7 +15,7 @@ require (
 	github.com/aws/smithy-go v1.28.7
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	go.yaml.in/yaml/v4 v4.0.0
-	golang.org/x/sync v0.18.0
+	golang.org/x/sync v0.23.0
 )
 
 require (
