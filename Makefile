@@ -67,7 +67,7 @@ lint test test-long test-interop test-deploy test-envoy: export GOGC ?= 400
 test: test-go test-cdk ## run the tests: pure, failure injection, conformance, end to end, template
 
 .PHONY: test-go
-test-go: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) # all tests but those of the infrastructure, on both engines
+test-go: $(EMULATORS) $(BROWSER) $(LOCAL) # all tests but those of the infrastructure, on both engines
 	@for m in $(TESTED); do (cd $$m && $(GOTEST) -timeout 15m ./...) || exit 1; done
 
 .PHONY: test-race
@@ -105,7 +105,7 @@ test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which token
 	AHEAD_WORLDS=2000 $(GOTEST) -count=1 -timeout 3h -run TestWindowsAreExactWithPrefetchAndWaits ./limiter
 
 .PHONY: test-cdk
-test-cdk: $(DEPLOYED) $(CDK_CLI) # the infrastructure module: golden template, named assertions, a synth by the command line tool
+test-cdk: # the infrastructure module: golden template, named assertions
 	mkdir -p .cache/tmp && cd infra/cdk && $(CDK_ENV) $(GOTEST) -count=1 ./...
 	rm -rf .cache/tmp
 
@@ -120,6 +120,7 @@ rehearsal: $(EMULATORS) $(LOCAL) $(PYTHON) # play docs/migrating.md under load, 
 .PHONY: test-deploy
 test-deploy: $(DEPLOYED) $(LOCAL) $(CDK_CLI) $(EMULATOR) .cache/python/0.10.3/installed # deploy the stack into an emulator with IAM enforced, and work with it (needs Python 3.10 or newer; 4 minutes)
 	.cache/deploy/bin/cfn-lint --ignore-checks W3005 -- infra/cdk/app/template.golden.json infra/cdk/app/testdata/provisioned.golden.json limitertable/cloudformation.json # W3005: the constructs repeat dependencies
+	cd infra/cdk && $(GOTEST) -tags deploy -count=1 -run TestFunctionsAreBuiltFromTheSource .
 	cd test/localstack && $(GOTEST) -tags deploy -count=1 -timeout 15m ./deploy
 
 .PHONY: test-envoy
@@ -131,7 +132,7 @@ simulate: ## play random worlds of clients, aggregator and faults (SEEDS=100000)
 	SEEDS=$(or $(SEEDS),100000) go test -count=1 -v -timeout 10h -run 'TestSimulation$$' ./internal/simulation
 
 .PHONY: test-short
-test-short: $(EMULATORS) $(BROWSER) $(LOCAL) $(DEPLOYED) ## the tests with fewer random rounds
+test-short: $(EMULATORS) $(BROWSER) $(LOCAL) ## the tests with fewer random rounds
 	@for m in $(TESTED); do (cd $$m && go test $(GOTESTFLAGS) -short ./...) || exit 1; done
 
 .PHONY: test-local
@@ -151,7 +152,8 @@ fuzz: ## fuzz the arithmetic, the codecs and the decoders, 20 s each
 .PHONY: bench
 bench: LOCALBUILD = $(GOBUILD)
 bench: $(EMULATORS) $(LOCAL) $(DEPLOYED) ## benchmarks, side by side with what they are compared to ("bench:" lines)
-	cd test/bench && go test -run 'BinarySize|WritesPerBatch|LargeBatch' -bench . -skip ManyKeys -benchtime 2s -timeout 10m .
+	cd test/localstack && go test -tags deploy -count=1 -v -run BinarySize ./deploy
+	cd test/bench && go test -run 'WritesPerBatch|LargeBatch' -bench . -skip ManyKeys -benchtime 2s -timeout 10m .
 	go test -run '^$$' -bench Decode -benchmem ./internal/stream
 	cd test/bench/fleet && go test -count=1 -timeout 10m -run Grid -grid
 

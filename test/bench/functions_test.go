@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,27 +25,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-const (
-	maxBinary = 12_000_000 // bytes
-	maxMemory = 96 << 10   // KB
-)
+const maxMemory = 96 << 10 // KB
 
 var functions = []string{"aggregator", "archiver"}
-
-// TestBinarySize: what is deployed is under 12 MB. It needs `make build`.
-func TestBinarySize(t *testing.T) {
-	for _, name := range functions {
-		info, err := os.Stat(filepath.Join(engine.Root(), "..", "..", "dist", name, "bootstrap"))
-		if err != nil {
-			t.Errorf("%v (run `make build`)", err)
-			continue
-		}
-		say(t, "functions  %s: linux/arm64 binary %d bytes, target under %d", name, info.Size(), maxBinary)
-		if info.Size() >= maxBinary {
-			t.Errorf("%s: %d bytes, want less than %d", name, info.Size(), maxBinary)
-		}
-	}
-}
 
 // BenchmarkStart times from exec to the first next call, a new process each time.
 func BenchmarkStart(b *testing.B) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -33,31 +32,5 @@ func TestTargetsPassOnOptions(t *testing.T) {
 			}
 		}
 		check.Equal(t, runs, 0, "make %s: commands more than that were expected", target)
-	}
-}
-
-// TestSlowSynthThroughTheCLI runs the app as people do. A synthesis that takes
-// longer than the threshold makes the constructs write to files that the tool
-// names relative to its own folder, which is not the one that `go run -C` starts
-// the app in.
-func TestSlowSynthThroughTheCLI(t *testing.T) {
-	repository, err := filepath.Abs(filepath.Join("..", root))
-	check.Must(t, err)
-	stray := filepath.Join(repository, "infra", "cdk", "cdk.out")
-	if _, err := os.Stat(stray); err == nil {
-		t.Fatalf("%s is there, and would hide what is tested; nothing writes to it any more: remove it", stray)
-	}
-	out := filepath.Join(t.TempDir(), "cdk.out")
-	relative, err := filepath.Rel(repository, out)
-	check.Must(t, err)
-	cmd := exec.Command(filepath.Join("node_modules", ".bin", "cdk"), "synth", "--quiet", "--output", relative,
-		"-c", "@aws-cdk/core.slowSynthThreshold=1")
-	cmd.Dir = repository
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cdk synth: %v\n%s", err, said)
-	}
-	check.NoError(t, check.Err(os.Stat(filepath.Join(out, "manifest.json"))))
-	if _, err := os.Stat(stray); err == nil {
-		t.Errorf("the app wrote to %s", stray)
 	}
 }

@@ -1,0 +1,30 @@
+//go:build deploy
+
+package cdk
+
+import (
+	"debug/elf"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
+
+// TestFunctionsAreBuiltFromTheSource: without programs of their own, properties
+// mean those of the required version.
+func TestFunctionsAreBuiltFromTheSource(t *testing.T) {
+	compiled, err := goTool("", "env", "GOCACHE")
+	check.Must(t, err)
+	t.Setenv("GOCACHE", compiled) // which would be in the next one, and empty
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, err := build("archiver")
+	check.Must(t, err)
+	program, err := elf.Open(filepath.Join(dir, "bootstrap"))
+	check.Must(t, err)
+	defer program.Close()
+	check.Equal(t, program.Machine, elf.EM_AARCH64, "built for")
+	if _, err := build("none"); err == nil || !strings.Contains(err.Error(), "go build") {
+		t.Errorf("error %v, want what the go tool said", err)
+	}
+}
