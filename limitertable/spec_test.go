@@ -155,9 +155,7 @@ func TestProvisioned(t *testing.T) {
 	for c, name := range map[Capacity]string{{}: "ReadUnits=0", {5, 0}: "WriteUnits=0", {-1, 5}: "ReadUnits=-1",
 		{5, 1_000_001}: "WriteUnits=1000001"} {
 		_, err := Deployed().Provisioned(c)
-		if err == nil || !strings.Contains(err.Error(), name+": accepted: a whole number from 1 to 1000000") {
-			t.Errorf("%+v: error %v, want it to say %s", c, err, name)
-		}
+		check.Says(t, err, name+": accepted: a whole number from 1 to 1000000", "%+v", c)
 	}
 	for _, c := range []Capacity{{1, 1_000_000}, {1_000_000, 1}} {
 		if s, err := Deployed().Provisioned(c); err != nil || s.Capacity != c {

@@ -72,18 +72,15 @@ func TestEveryVariableIsAnOption(t *testing.T) {
 
 func TestStartNamesWhatIsWrong(t *testing.T) {
 	_, err := started(t, map[string]string{function.EnvMaxShards: "3"})
-	if err == nil || !strings.Contains(err.Error(), `MAX_SHARDS="3"`) || !strings.Contains(err.Error(), `TABLE_NAME=""`) {
-		t.Errorf("error %v", err)
-	}
+	check.Says(t, err, `MAX_SHARDS="3"`)
+	check.Says(t, err, `TABLE_NAME=""`)
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_REGION", "")
 	_, err = newAggregator(func(k string) string {
 		return map[string]string{function.EnvTableName: "limits"}[k]
 	}, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), `AWS_REGION="": want the region of the table`) {
-		t.Errorf("without a region: %v", err)
-	}
+	check.Says(t, err, `AWS_REGION="": want the region of the table`)
 }
 
 // As many writes as may be in flight find a connection that is open already, after the first round.

@@ -37,8 +37,6 @@ func TestAllPropsThatAreWrongAreNamed(t *testing.T) {
 		LogLevel: "debug"}).Validate()
 	for _, want := range []string{"TableName=a b: accepted: 3 to 255", "MaxShards=3", "BatchSize=10001",
 		"LogLevel=debug"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want it to say %q", err, want)
-		}
+		check.Says(t, err, want)
 	}
 }

@@ -118,16 +118,12 @@ func TestSchedulesThatCannotBeRead(t *testing.T) {
 		strings.Repeat("s5;", 64) + "s5@UTC": "it has 65 windows, want at most 64",
 		";h9s500@UTC":                        `window "": the parameters ""`,
 	} {
-		if _, err := ParseSchedule(form); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", form, err, want)
-		}
+		check.Says(t, check.Err(ParseSchedule(form)), want, form)
 	}
 	for cron, want := range map[string]string{
 		"0 0 30 2 *": "never comes", "* * *": "want five fields", "61 * * * *": `the minute "61"`,
 	} {
-		if _, err := Window(cron, Change{Scale: 500}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", cron, err, want)
-		}
+		check.Says(t, check.Err(Window(cron, Change{Scale: 500})), want, cron)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package check has the comparisons that most tests end with. A comparison that fails names the
 // value that the test got and the one it wanted, after words about them, if there are any: a format
-// and its arguments. Equal, Slices, Deep, NoError and Is let the test go on; MustEqual, Must, MustBe
-// and Golden end it.
+// and its arguments. Equal, Slices, Deep, NoError, Is and Says let the test go on; MustEqual, Must,
+// MustBe and Golden end it.
 package check
 
 import (
@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,14 @@ func MustBe(t testing.TB, err, want error, words ...any) {
 	if !errors.Is(err, want) {
 		t.Helper()
 		t.Fatal(differ(err, want, words))
+	}
+}
+
+// Says wants an error whose text has a part; of "" it wants none.
+func Says(t testing.TB, err error, part string, words ...any) {
+	if (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {
+		t.Helper()
+		t.Error(differ(err, strconv.Quote(part), words))
 	}
 }
 

@@ -2,9 +2,9 @@ package config
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -128,9 +128,7 @@ func TestDecodersNameWhatIsWrong(t *testing.T) {
 	} {
 		err := tt.decode(tt.it)
 		for _, want := range tt.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error is %v, want it to say %q", err, want)
-			}
+			check.Says(t, err, want)
 		}
 	}
 }

@@ -98,9 +98,7 @@ func TestConfigurationsThatCannotBeRead(t *testing.T) {
 		if it[c.attr] = c.v; c.v == nil {
 			delete(it, c.attr)
 		}
-		if _, err := DecodeConfig(it); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.attr, err, c.want)
-		}
+		check.Says(t, check.Err(DecodeConfig(it)), c.want, c.attr)
 	}
 	for seconds, fails := range map[int64]bool{4: true, 5: false, 600: false, 601: true} {
 		it := Config{Namespace: "ns", Limits: kinds()[1:2]}.Item()

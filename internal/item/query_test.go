@@ -2,8 +2,9 @@ package item
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A query that DynamoDB would refuse is refused by what is wrong with it.
@@ -24,10 +25,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		{Query{Index: "GSI1", PK: "a", Consistent: true}, "consistent query of an index"},
 		{Query{PK: "a", Limit: -1}, "limit -1"},
 	} {
-		err := c.q.Validate()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.q, err, c.want)
-		}
+		check.Says(t, c.q.Validate(), c.want, "%+v", c.q)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // What DynamoDB refuses whatever is stored is refused before it is sent, by name.
@@ -124,10 +126,7 @@ func TestWritesThatAreRefused(t *testing.T) {
 		{"an item too large", put("a", strings.Repeat("x", MaxItemSize-6)), "item of"},
 		{"an item at its limit", put("a", strings.Repeat("x", MaxItemSize-7)), ""},
 	} {
-		err := Validate(c.w)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
+		check.Says(t, Validate(c.w), c.want, c.name)
 	}
 }
 

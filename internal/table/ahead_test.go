@@ -3,10 +3,10 @@ package table
 import (
 	"fmt"
 	"maps"
-	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -157,9 +157,7 @@ func TestHostileHeld(t *testing.T) {
 		name := fmt.Sprintf("%s %v", tt.attr, tt.v)
 		b, err := DecodeShard(it)
 		if tt.held < 0 {
-			if err == nil || !strings.Contains(err.Error(), tt.attr) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Says(t, err, tt.attr, name)
 			continue
 		}
 		if err != nil || b.State.Slots[0].Held != tt.held || b.State.Slots[1].Held != 0 {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // isFunction makes this binary the function that is to be started, with a number of BOXES.
@@ -99,8 +101,7 @@ func TestTheConfigurationNeedsARegion(t *testing.T) {
 	}
 	t.Setenv("AWS_REGION", "eu-central-1")
 	t.Setenv("AWS_MAX_ATTEMPTS", "many")
-	if _, err := Config("table"); err == nil || !strings.Contains(err.Error(), "aws configuration: ") ||
-		!strings.Contains(err.Error(), "AWS_MAX_ATTEMPTS") {
-		t.Errorf("attempts that are no number: %v", err)
-	}
+	err = check.Err(Config("table"))
+	check.Says(t, err, "aws configuration: ")
+	check.Says(t, err, "AWS_MAX_ATTEMPTS")
 }

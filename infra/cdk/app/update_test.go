@@ -113,10 +113,8 @@ func TestUpdatesThatLoseDataAreRefused(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			cloud(t, c.account, c.status, c.deployed)
-			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go", MayLose: c.mayLose}, c.next)
-			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
-			}
+			o := options{StackName: "zae-limiter-go", MayLose: c.mayLose}
+			check.Says(t, checkUpdate(t.Context(), o, c.next), c.want)
 		})
 	}
 }
@@ -142,10 +140,7 @@ func TestTablesThatAreThereAlready(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			cloudWithTable(t, account, "", nil, c.table, c.tags)
-			err := checkUpdate(t.Context(), options{StackName: "zae-limiter-go"}, golden.text)
-			if (err == nil) != (c.want == "") || c.want != "" && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
-			}
+			check.Says(t, checkUpdate(t.Context(), options{StackName: "zae-limiter-go"}, golden.text), c.want)
 		})
 	}
 }
