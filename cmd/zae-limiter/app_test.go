@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// What is wrong with a command is told before anything is asked of AWS.
 // An entity or a resource without a name, as of a variable that is not set, does not stand for all of
 // them.
 func TestNobodyIsNotEverybody(t *testing.T) {
@@ -32,45 +31,10 @@ func TestNobodyIsNotEverybody(t *testing.T) {
 	}
 }
 
-func TestWrongCommands(t *testing.T) {
+// What AWS lacks is said, and a command that needs none of it goes on.
+func TestWithoutAWS(t *testing.T) {
 	noAWS(t)
 	s := &shell{T: t}
-	s.says(2, "limit", `there is no command "limit"; do you mean limits?`)
-	s.says(2, "lmitss", `there is no command "lmitss"; do you mean limits?`)
-	s.says(2, "limits sett", "set")
-	s.says(2, "limits set", "want: zae-limiter limits set")
-	s.says(2, "limits set rpm", "like rpm=600")
-	s.says(2, "limits delete", "--everybody")
-	s.says(2, "limits set rpm=1", "--everybody")
-	s.says(2, "limits set -e acme --everybody rpm=1", "acme/* is named")
-	s.says(2, "limits list --nonsense", "unknown flag", "--help")
-	s.says(2, "limits list -o xml", "-o xml: accepted are table, csv and json")
-	s.says(2, "limits set -r gpt-4 rpm=fast", `limit "rpm=fast": `)
-	s.says(2, "usage -e acme --window weekly", `--window "weekly": accepted are hourly, daily and monthly`)
-	s.says(2, "audit --all --max -1", "--max -1: want a number of events, 0 for all")
-	s.says(1, "usage -e acme --window monthly", "Set AWS_REGION")
-	s.says(2, "credit acme gpt-4 rpm", `"rpm": want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50`)
-	s.says(2, "raise acme gpt-4 rpm=1", "want one of --until, --for and --end")
-	s.says(2, "raise acme gpt-4 rpm=1 --until x", `--until: parsing time "x"`)
-	s.says(2, "credit acme gpt-4 rpm=1 rpm=2", `"rpm=2": want LIMIT=AMOUNT, each limit once`)
-	s.says(2, "audit -e a -r b", "either")
-	s.says(2, "audit --all -e a", "--all lists everything")
-	s.says(2, "entity move a", "--parent or --no-parent?")
-	s.says(2, "entity move a --parent b --no-parent", "--parent or --no-parent?")
-	s.says(2, "peek -dash api", "unknown shorthand flag: 'd' in -dash")
-	s.says(2, "cost --rate x", `--rate "x": want a number See`)
-	s.says(2, "cost --levels 1.5", `--levels "1.5": want a whole number See`)
-	s.says(2, "limits list --timeout 5", `--timeout "5": want a time like 500ms See`)
-	s.says(2, "usage --sum=maybe", `--sum "maybe": want true or false See`)
-	s.says(2, "audit --from yesterday", "yesterday", "want dates like")
-	for _, command := range []string{
-		"limits list", "status", "table describe", "table create", "load --limit rpm=1", "table policy read",
-	} {
-		s.says(1, command, "Set AWS_REGION")
-	}
-	if _, errs, _ := s.end("frobnicate"); strings.Contains(errs, "do you mean") {
-		t.Errorf("what is like nothing: %s", errs)
-	}
 	t.Setenv("AWS_REGION", "us-east-1")
 	s.says(1, "limits list", "No AWS credentials were found")
 	s.says(0, "", "Available Commands")
@@ -201,7 +165,4 @@ func TestSistersTakeTheSameFlags(t *testing.T) {
 	s.run(0, "limits", "set", "-y", "--everybody", "rpm=10")
 	s.says(0, "limits get --everybody", "* * rpm 10")
 	s.says(0, "limits reach --everybody", "BUCKETS")
-	s.says(2, "limits get --everybody -e acme", "acme/* is named")
-	s.says(2, "limits reach --everybody -r gpt-4", "*/gpt-4 is named")
-	s.says(2, "thresholds", "whose thresholds")
 }

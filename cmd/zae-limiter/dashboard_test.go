@@ -197,7 +197,7 @@ func TestDashboardRefuses(t *testing.T) {
 	}
 }
 
-// The command serves the page until it is interrupted. What is not accepted is named.
+// The command serves the page until it is interrupted.
 func TestDashboardCommand(t *testing.T) {
 	s, _ := dashboardRig(t, 1)
 	line, end := s.begins("dashboard", "--http", "localhost:0")
@@ -208,10 +208,4 @@ func TestDashboardCommand(t *testing.T) {
 		t.Errorf("%v: %s", err, page)
 	}
 	check.Equal(t, end(), 0, "ended in")
-	for flags, want := range map[string]string{
-		"--http 8082": "want an address like localhost:8082", "--http :8082": "name the host too, as in localhost:8082",
-		"--most 0": "--most 0: want 1 or more",
-	} {
-		s.says(2, "dashboard "+flags, want)
-	}
 }

@@ -248,20 +248,6 @@ func TestDevWithoutATable(t *testing.T) {
 	}
 }
 
-// What is wrong with dev is told before anything is started.
-func TestWrongUsesOfDev(t *testing.T) {
-	noAWS(t)
-	s := &shell{T: t}
-	s.says(wrong, "dev --engine redis", `--engine "redis": accepted are dynoxide and dynamodb-local`)
-	s.says(wrong, "dev go", "a command follows after --: zae-limiter dev -- go")
-	s.says(wrong, "dev go test", "a command follows after --: zae-limiter dev -- go")
-	s.says(wrong, "dev go -- test", "zae-limiter dev -- go")
-	out, _ := s.run(0, "__complete", "dev", "--engine", "")
-	if !strings.HasPrefix(out, "dynoxide\ndynamodb-local\n") {
-		t.Errorf("values of --engine: %q", out)
-	}
-}
-
 // The line that dev prints gives a shell the environment, whatever is in it, and is of no
 // use any more when dev has ended.
 func TestAShellTakesTheLineOfDev(t *testing.T) {

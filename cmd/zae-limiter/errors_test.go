@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -69,47 +68,5 @@ func TestAdviceOnErrors(t *testing.T) {
 	}
 	if (&app{}).where(nil) != nil || status(nil) != done {
 		t.Error("nothing is an error")
-	}
-}
-
-// What people and programs are told has no names of packages, types or constants.
-func TestErrorsNameNoPackages(t *testing.T) {
-	s := newShell(t)
-	s.run(0, "limits", "set", "-y", "-r", "api", "rpm=5", "b=$5@daily")
-	s.run(0, "credit", "acme", "api", "b=1")
-	file, write := aManifest(t)
-	write("system:\n  limits: {rpm: {capcity: 1}, tpm: {capacity: x}}\n")
-	leaks := regexp.MustCompile(`admin: |limiter: [a-z]+: |limiter\.|manifest\.[a-z]|manifest: |line \d+: line|\b1 [a-z]+s\b`)
-	for _, c := range []struct{ command, want string }{
-		{"reset -y acme api nope", `not found: limit "nope", the bucket has `},
-		{"credit acme api nope=5", `not found: limit "nope", the bucket has b, rpm`},
-		{"credit acme api rpm=0", "tokens of rpm is 0, want 1 to 1000000000000000"},
-		{"limits get -e nobody", "read limits of nobody/*: not found"},
-		{"entity get nobody", "not found"},
-		{"entity create a --parent nobody", "parent"},
-		{"namespace recover nobody", ""},
-		{"limits set -y -r api rpm=0", "Capacity is 0, want 1 to 1000000000000000 tokens"},
-		{"limits set -y -r api 1x=5", `"1x"`},
-		{"peek acme", "1 argument, want: zae-limiter peek ENTITY RESOURCE"},
-		{"peek acme nothing", "no limits"},
-		{"plan " + file, `line 3: system: limits: rpm: "capcity" is not known here, accepted are capacity, `},
-		{"limits list -n nowhere", "nowhere"},
-	} {
-		for _, format := range []string{"table", "json"} {
-			out, errs, code := s.end(append(strings.Fields(c.command), "-o", format)...)
-			said := strings.ReplaceAll(errs, `\"`, `"`)
-			if code == done || out != "" || !strings.Contains(said, c.want) {
-				t.Errorf("zae-limiter %s: %d\n%s%s", c.command, code, out, errs)
-			}
-			text := strings.ReplaceAll(strings.ReplaceAll(said, "zae-limiter: ", ""), file, "FILE")
-			if leak := leaks.FindString(text); leak != "" {
-				t.Errorf("zae-limiter %s tells %q\n%s", c.command, leak, errs)
-			}
-		}
-	}
-	_, errs := s.run(2, "limits", "set", "-y", "-r", "api", "b=$5@monthly Mars/Phobos")
-	want := `calendar "monthly Mars/Phobos": time zone "Mars/Phobos": want`
-	if !strings.Contains(errs, want) || strings.Contains(errs, "m0h0") {
-		t.Errorf("%s", errs)
 	}
 }

@@ -35,14 +35,6 @@ func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shellOn(t, limitertest.NewLive(t))
 		s.table.Admin("")
-		s.says(2, "load", "what does a request cost?")
-		s.says(2, "load --limit rpm=1 --arrivals never", "accepted are poisson, constant, bursts")
-		s.says(2, "load --limit rpm=1 --duration 1ms", "want 1s to 24h")
-		s.says(2, "load --cost rpm", "like tpm=800")
-		s.says(2, "load --cost =5", `--cost "=5": want NAME=TOKENS, like tpm=800`)
-		s.says(2, "load --cost rpm=-1", "like tpm=800")
-		s.says(2, "load --limit rpm=fast", `limit "rpm=fast"`)
-		s.says(2, "load --limit rpm=1 --limit rpm=2", `limit "rpm=2": each name once`)
 		s.says(3, "load --duration 1s --rate 5 --cost rpm=1", "no decision", "limits set stores some")
 		file := filepath.Join(t.TempDir(), "load.html")
 		got := prints[map[string]any](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
