@@ -167,13 +167,13 @@ func (h hierarchy) step(id string) (Step, error) {
 			return e.Parent, nil
 		}
 	} else if p := want.Parent; p != "" && h.gone[p] {
-		return s, fail(ErrParent, "plan: entity %q: parent %q: it is no longer declared", id, p)
+		return s, fail(ErrParent, "entity %q: parent %q: it is no longer declared", id, p)
 	} else if _, declared := h.want[p]; p != "" && !declared && h.stored[p] == nil {
-		return s, fail(ErrParent, "plan: entity %q: parent %q: no such entity", id, p)
+		return s, fail(ErrParent, "entity %q: parent %q: no such entity", id, p)
 	}
 	way, err := line(id, parentOf)
 	if err != nil && !h.gone[id] {
-		return s, fail(err, "plan: entity %q", id)
+		return s, fail(err, "entity %q", id)
 	}
 	s.entity.generation = len(way)
 	if h.gone[id] {
