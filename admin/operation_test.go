@@ -123,8 +123,6 @@ func operations(ctx context.Context) map[string]func(w *world) error {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // changeable is a world in which an operation of that name can be done.
 func changeable(t *testing.T, name string) *world {
 	w := readable(t)

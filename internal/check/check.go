@@ -104,8 +104,7 @@ func Golden(t testing.TB, file, got string, write bool) {
 	}
 	if same < max(len(a), len(b)) {
 		lines := func(all []string) string { return strings.Join(all[same:min(same+8, len(all))], "\n") }
-		t.Fatal(fmt.Sprintf("%s differs from line %d on:\n%s\nwant\n%s\n-update writes it",
-			file, same+1, lines(a), lines(b)))
+		t.Fatalf("%s differs from line %d on:\n%s\nwant\n%s\n-update writes it", file, same+1, lines(a), lines(b))
 	}
 }
 

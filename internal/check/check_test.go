@@ -17,6 +17,8 @@ func (s *said) Helper()           {}
 func (s *said) Error(args ...any) { s.text += "error " + fmt.Sprint(args...) }
 func (s *said) Fatal(args ...any) { s.text += "fatal " + fmt.Sprint(args...) }
 
+func (s *said) Fatalf(format string, args ...any) { s.Fatal(fmt.Sprintf(format, args...)) }
+
 func TestComparisons(t *testing.T) {
 	cause := errors.New("cause")
 	wrapped := fmt.Errorf("wrapped: %w", cause)
