@@ -49,8 +49,8 @@ func TestOthersCountInBetween(t *testing.T) {
 						l.state = nil // of a batch that came again after its window had ended
 						continue
 					}
-					for ; l.next < len(w.of(l.index, l.of)); l.next++ {
-						w.countByOthers(w.of(l.index, l.of)[l.next])
+					for ; l.next < len(w.of(l)); l.next++ {
+						w.countByOthers(w.of(l)[l.next])
 					}
 				}
 			}

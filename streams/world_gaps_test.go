@@ -32,7 +32,7 @@ func (w *world) outage() {
 		w.act()
 	}
 	for _, l := range w.lanes {
-		for l.next < len(w.of(l.index, l.of)) {
+		for l.next < len(w.of(l)) {
 			w.step(l)
 		}
 	}

@@ -51,6 +51,8 @@ type world struct {
 // tumbling window or without.
 type lane struct {
 	index, of int
+	all       []memdynamo.Change // its records, up to read, which w.of brings up to date
+	read      int64
 	next      int
 	window    int64 // 0: none is open
 	state     []byte
@@ -77,20 +79,23 @@ func (w *world) split(n int) {
 	}
 	w.lanes = nil
 	for i := range n {
-		w.lanes = append(w.lanes, &lane{index: i, of: n, next: len(w.of(i, n))})
+		l := &lane{index: i, of: n}
+		l.next = len(w.of(l))
+		w.lanes = append(w.lanes, l)
 	}
 }
 
-// of returns the records of a lane.
-func (w *world) of(index, of int) (all []memdynamo.Change) {
-	for _, c := range w.since(0) {
+// of returns the records of a lane, of which it reads only those that are new.
+func (w *world) of(l *lane) []memdynamo.Change {
+	for _, c := range w.since(l.read) {
+		l.read = c.Seq
 		h := fnv.New32a()
 		h.Write([]byte(c.Key.PK))
-		if int(h.Sum32())%of == index {
-			all = append(all, c)
+		if int(h.Sum32())%l.of == l.index {
+			l.all = append(l.all, c)
 		}
 	}
-	return all
+	return l.all
 }
 
 // act lets a client do something to a bucket.
@@ -160,7 +165,7 @@ func read(it item.Item, attr string) int64 {
 
 // step lets a lane go on by one invocation.
 func (w *world) step(l *lane) {
-	all := w.of(l.index, l.of)
+	all := w.of(l)
 	if w.plain {
 		w.stepPlain(l, all)
 		return
@@ -384,7 +389,7 @@ func (w *world) live(steps int) {
 }
 
 func (w *world) drain(l *lane) {
-	for tries := 0; l.next < len(w.of(l.index, l.of)) || l.window != 0; tries++ {
+	for tries := 0; l.next < len(w.of(l)) || l.window != 0; tries++ {
 		if tries > 10_000 {
 			w.t.Fatal("the lane does not come to its end")
 		}
