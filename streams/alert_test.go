@@ -129,9 +129,7 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 				t.Errorf("sent %+v, recorded %+v", to.sent, told)
 			}
 			for _, a := range to.sent {
-				if a.ID != to.sent[0].ID {
-					t.Errorf("sent again as %s, first as %s", a.ID, to.sent[0].ID)
-				}
+				check.Equal(t, a.ID, to.sent[0].ID, "sent again as")
 			}
 			snapshots := 0
 			for _, it := range r.db.Items() {

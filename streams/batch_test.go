@@ -328,9 +328,7 @@ func TestMemoryOfALargeBatch(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryOfOneProcess$", "-test.v")
 	cmd.Env = append(os.Environ(), memoryPayload+"="+payload)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	check.Must(t, err, "%s", out)
 	_, after, _ := strings.Cut(string(out), "VmHWM:")
 	kb, err := strconv.Atoi(strings.Fields(after + " x")[0])
 	check.Must(t, err, "no peak in %s", out)

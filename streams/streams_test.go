@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 	agg, err := New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "limits"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := agg.conf
 	if len(p.Windows) != 2 || p.Windows[0] != "hourly" || p.Windows[1] != "daily" || p.SnapshotTTLDays != 90 ||
 		p.MaxShards != 32 || p.MergeAfter != 600_000 || agg.concurrency != 16 || agg.function != "aggregator" {
@@ -49,9 +49,7 @@ streams: MaxShards=3: want a power of two from 1 to 1024
 streams: MergeAfter=1ms: want 1s to 24h
 streams: Concurrency=-1: want 1 to 256
 streams: MaxWriteUnits=-1: want 0 to 40000`
-	if err.Error() != want {
-		t.Errorf("%v\nwant %s", err, want)
-	}
+	check.Equal(t, err.Error(), want)
 	_, err = New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Windows: []string{"daily", "daily"}})
 	if err == nil || strings.Count(err.Error(), "streams:") != 1 {
 		t.Errorf("a window named twice: %v", err)

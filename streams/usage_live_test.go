@@ -92,9 +92,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 					got[u.Start] += u.Tokens["rpm"]
 				}
 				for start, want := range consumed[w] {
-					if got[start] != want {
-						t.Fatalf("seed %d: %s of %v: %d, consumed were %d", seed, w, start, got[start], want)
-					}
+					check.MustEqual(t, got[start], want, "seed %d: %s of %v", seed, w, start)
 				}
 			}
 		}
@@ -136,9 +134,7 @@ func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
 				check.Must(t, err)
 				got += u.Tokens["rpm"]
 			}
-			if got != rpm {
-				t.Errorf("%s: %d tokens since it began, consumed were %d", w, got, rpm)
-			}
+			check.Equal(t, got, rpm, "%s since it began", w)
 		}
 	}
 }

@@ -65,9 +65,7 @@ func TestOthersCountInBetween(t *testing.T) {
 				for limit, n := range s.Counts {
 					switch name := s.Entity + " " + limit; usage.Window(s.Window) {
 					case usage.Hourly:
-						if want := hours[item.KeyOf(it).SK+" "+name]; n != want {
-							t.Errorf("%s in the hour of %s: %d, want %d", name, s.Start, n, want)
-						}
+						check.Equal(t, n, hours[item.KeyOf(it).SK+" "+name], "%s in the hour of %s", name, s.Start)
 						if ledger.IsHourOfDay(it) {
 							days[s.Part[:10]+" "+name] += n
 						}
@@ -89,9 +87,7 @@ func TestOthersCountInBetween(t *testing.T) {
 						}
 						summed++
 					}
-					if n != want {
-						t.Errorf("%s %s in %s: %d, the sum is %d", s.Entity, limit, s.Part, n, want)
-					}
+					check.Equal(t, n, want, "%s %s in %s", s.Entity, limit, s.Part)
 				}
 			}
 			if summed == 0 && len(lastByOurs) > 8 {
@@ -406,9 +402,7 @@ func TestAMappingThatBeginsAnewCountsEverythingOnce(t *testing.T) {
 			}
 		}
 		for k, n := range want {
-			if got[k] != n {
-				t.Errorf("seed %d: %s: %d are counted, %d were consumed", seed, k, got[k], n)
-			}
+			check.Equal(t, got[k], n, "seed %d: %s", seed, k)
 		}
 	}
 	if t.Logf("%d records had been lost", lost); lost < 20*int(seeds) {

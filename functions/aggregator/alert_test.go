@@ -143,9 +143,7 @@ func TestAlertIsAMessage(t *testing.T) {
 			AdditionalContext map[string]string
 		}
 	}
-	if err := json.Unmarshal([]byte(message), &got); err != nil {
-		t.Fatalf("%s: %v", message, err)
-	}
+	check.Must(t, json.Unmarshal([]byte(message), &got), message)
 	m := got.Metadata.AdditionalContext
 	if got.Version != "1.0" || got.Source != "custom" || got.ID != "0f" || got.Metadata.EventType != "quota threshold" ||
 		got.Content.Title != `team "a" & b=<c> has spent 80 % of budget` ||

@@ -44,9 +44,7 @@ func TestEveryConfigurationStarts(t *testing.T) {
 		{function.EnvMaxWriteUnits: "1"},
 	} {
 		env[function.EnvTableName] = "limits"
-		if _, err := started(t, env); err != nil {
-			t.Errorf("%v: %v", env, err)
-		}
+		check.NoError(t, check.Err(started(t, env)), "%v", env)
 	}
 }
 

@@ -120,9 +120,7 @@ func TestExistingTablesAreLookedAt(t *testing.T) {
 				check.Says(t, err, c.fails)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			warnings(t, in, c.warns)
 		})
 	}

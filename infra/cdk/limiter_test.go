@@ -12,6 +12,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A limiter is a construct as others are: it can be waited for, tagged, and found in the tree.
@@ -45,9 +46,7 @@ func TestALimiterIsAConstruct(t *testing.T) {
 		"mine" || *m.Statistic() != "Sum" || (*m.Dimensions())["Function"] != *l.Archiver.FunctionName() {
 		t.Errorf("the metric is %v %v %v", *m.Label(), *m.Statistic(), *m.Dimensions())
 	}
-	if err := s.synth(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.synth())
 	text := s.template(t, "Limits")
 	if !strings.Contains(text["AWS::SNS::Topic"], `"LimitsAggregator`) || !strings.Contains(text["AWS::SNS::Topic"],
 		`"AppDefaultPolicy`) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Usage is folded over batches where one batch of a stream shard is under way at a time. With several,
@@ -18,9 +19,7 @@ func TestParallelBatchesAreNotFolded(t *testing.T) {
 		s := newStacks(t)
 		s.props.Aggregator, s.props.Archiver.Off = p, true
 		cdk.New(s.limits, "Limits", &s.props)
-		if err := s.synth(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.synth())
 		if text := s.template(t, "Limits")["AWS::Lambda::EventSourceMapping"]; !strings.Contains(text, want) {
 			t.Errorf("%+v: %s", p, text)
 		}

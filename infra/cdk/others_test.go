@@ -62,9 +62,7 @@ func TestTwoLimitersTakeWhatOthersMake(t *testing.T) {
 	}
 	for kind, want := range map[string]int{"AWS::DynamoDB::Table": 2, "AWS::S3::Bucket": 4, "AWS::Logs::LogGroup": 6,
 		"AWS::KMS::Key": 1, "AWS::Lambda::Function": 6, "AWS::EC2::SecurityGroup": 1} {
-		if kinds[kind] != want {
-			t.Errorf("%d of %s, want %d", kinds[kind], kind, want)
-		}
+		check.Equal(t, kinds[kind], want, kind)
 	}
 	var all bytes.Buffer
 	check.Must(t, json.Compact(&all, text))

@@ -99,9 +99,7 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 			check.Must(t, s.synth())
 			for _, stack := range []string{"Platform", "Limits"} {
 				got := strings.Contains(s.template(t, stack)[policies], "dynamodb:UpdateItem")
-				if want := stack == c.rights; got != want {
-					t.Errorf("%s has the rights: %v, want %v", stack, got, want)
-				}
+				check.Equal(t, got, stack == c.rights, "%s has the rights", stack)
 			}
 		})
 	}

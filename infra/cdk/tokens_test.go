@@ -32,9 +32,7 @@ func TestTokensPass(t *testing.T) {
 		}
 	}
 	long := cdk.Props{IAM: cdk.IAMProps{RoleNameFormat: strings.Repeat(token, 3) + "{}"}}
-	if err := long.Validate(); err != nil {
-		t.Errorf("a name of tokens, of whose length nobody knows: %v", err)
-	}
+	check.NoError(t, long.Validate(), "a name of tokens, of whose length nobody knows")
 	declared := cdk.Props{Manifests: []string{token}}
 	check.Says(t, declared.Validate(), "manifests: want a value that is known")
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // A stream with the wrong view costs one object with a batch, not one with each record;
@@ -28,9 +30,7 @@ func TestAWrongViewIsOneObject(t *testing.T) {
 		}
 		told := strings.Contains(got[1].Malformed, "view of the stream is "+view) &&
 			strings.Contains(got[1].Malformed, "100 records")
-		if told != (want == 3) {
-			t.Errorf("%s: %s", view, got[1].Malformed)
-		}
+		check.Equal(t, told, want == 3, "%s: %s", view, got[1].Malformed)
 	}
 	if got := (Batch{Malformed: []Malformed{record(1, "KEYS_ONLY")}}).Objects(); got[0].Malformed != `MODIFY without "OldImage"` {
 		t.Errorf("a single one: %s", got[0].Malformed)
@@ -58,7 +58,5 @@ func TestAWrongViewHidesNothingElse(t *testing.T) {
 	for _, o := range batch.Objects() {
 		kept = append(kept, o.Sequence)
 	}
-	if got := strings.Join(kept, " "); got != "0 10 11 12" {
-		t.Errorf("kept are %s, want the first without an image and all that have one", got)
-	}
+	check.Equal(t, strings.Join(kept, " "), "0 10 11 12")
 }

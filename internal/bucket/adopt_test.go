@@ -20,9 +20,7 @@ func TestAdoptReportsAChange(t *testing.T) {
 		for _, want := range []Limit{rate, quota, slots, bare(rate), bare(quota), bare(slots)} {
 			s := New([]Limit{was}, 0, 1, 1000)
 			got, changed := s.Adopt(want)
-			if changed != (was != want.Bare()) {
-				t.Errorf("from %v to %v: changed %v", was, want, changed)
-			}
+			check.Equal(t, changed, was != want.Bare(), "from %v to %v", was, want)
 			if !got.Has(want) || !got.Matches([]Limit{want}) || got.Slots[0].Limit != want.Bare() {
 				t.Errorf("from %v to %v: it has %v", was, want, got.Slots[0].Limit)
 			}
@@ -81,9 +79,7 @@ func TestRescaleRest(t *testing.T) {
 		{7, 10, 10, 7}, {7, 10, 5, 3}, {7, 10, 100, 70}, {9, 10, 1, 0}, {7, 0, 5, 7},
 		{12, 10, 10, 12}, {12, 10, 5, 4}, {Never, 1, 1 << 40, 0},
 	} {
-		if got := RescaleRest(c.rest, c.from, c.to); got != c.want {
-			t.Errorf("%d of %d in %d: %d, want %d", c.rest, c.from, c.to, got, c.want)
-		}
+		check.Equal(t, RescaleRest(c.rest, c.from, c.to), c.want, "%d of %d in %d", c.rest, c.from, c.to)
 	}
 }
 
@@ -98,7 +94,5 @@ func TestAdoptedLimitsAreInOrder(t *testing.T) {
 	for _, sl := range s.Slots {
 		names += sl.Name + " "
 	}
-	if names != "a b c wcu z " {
-		t.Errorf("in the order %s", names)
-	}
+	check.Equal(t, names, "a b c wcu z ", "in the order")
 }

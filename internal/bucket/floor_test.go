@@ -3,6 +3,8 @@ package bucket
 import (
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestFloorOfAClass(t *testing.T) {
@@ -49,8 +51,6 @@ func TestNamesOfClasses(t *testing.T) {
 		"a": true, "Z": true, "0.9_-": true, strings.Repeat("x", 32): true,
 		"": false, strings.Repeat("x", 33): false, "a b": false, "a=b": false, "é": false, "[": false, "`": false, "{": false, "@": false,
 	} {
-		if IsClass(name) != want {
-			t.Errorf("%q: %t", name, !want)
-		}
+		check.Equal(t, IsClass(name), want, "%q", name)
 	}
 }

@@ -156,9 +156,7 @@ func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
 	}
 	for _, l := range []Limit{{Name: "x", Capacity: 5, InFlight: true, Period: 5000},
 		{Name: "x", Capacity: 5, Reset: "+60"}} {
-		if raised(l, most) != l {
-			t.Errorf("%v is raised", l)
-		}
+		check.Equal(t, raised(l, most), l, "%v is raised", l)
 	}
 	l := scheduled(t, 60, 60, 60_000, "h9s500@UTC")
 	with := raised(l, Raise{30, nine + 60_000})

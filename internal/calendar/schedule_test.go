@@ -46,9 +46,7 @@ func TestAScheduleWithoutEdges(t *testing.T) {
 	for _, form := range []string{"s500@UTC", "s500;m*/2c5@UTC", "c7;s500;m5s2000@Asia/Tokyo"} {
 		s, err := ParseSchedule(form)
 		check.Must(t, err)
-		if next := s.Next(1_700_000_000_000); next != Never {
-			t.Errorf("%s: %d", form, next)
-		}
+		check.Equal(t, s.Next(1_700_000_000_000), Never, form)
 	}
 	s, err := ParseSchedule("D29M2w*c7@UTC")
 	if err != nil || s.Next(instant(t, "2096-03-01T00:00:00Z")) != instant(t, "2104-02-29T00:00:00Z") {
@@ -74,9 +72,7 @@ func TestEdgesAgainstALookAtEveryMinute(t *testing.T) {
 		}
 		form := strings.Join(windows, ";") + "@" + pick(zones...)
 		s, err := ParseSchedule(form)
-		if err != nil {
-			t.Fatalf("%s: %v", form, err)
-		}
+		check.Must(t, err, form)
 		at := instant(t, pick(clocks...)) + rnd.Int64N(24*3600_000)
 		for range 4 {
 			next := s.Next(at)

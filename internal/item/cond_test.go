@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // What conditions say of an attribute that is there, absent, or of another type.
@@ -33,9 +35,7 @@ func TestWhatConditionsHold(t *testing.T) {
 		{"all", All(Exists("n"), Exists("s")), true}, {"not all", All(Exists("n"), Exists("x")), false},
 		{"any", Any(Exists("x"), Exists("s")), true}, {"not any", Any(Exists("x"), Absent("s")), false},
 	} {
-		if got := c.cond.Holds(it); got != c.want {
-			t.Errorf("%s: %t", c.name, got)
-		}
+		check.Equal(t, c.cond.Holds(it), c.want, c.name)
 	}
 }
 

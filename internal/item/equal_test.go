@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Equal is what DynamoDB takes for equal: numbers by their value, sets without order, and nothing of
@@ -34,9 +36,7 @@ func TestWhatIsEqual(t *testing.T) {
 					if n, ok := a.(*types.AttributeValueMemberNS); ok && n.Value[0] == "x" {
 						continue // no numbers, so equal to nothing
 					}
-					if got := Equal(a, b); got != (i == j) {
-						t.Errorf("%#v and %#v: %t", a, b, got)
-					}
+					check.Equal(t, Equal(a, b), i == j, "%#v and %#v", a, b)
 				}
 			}
 		}

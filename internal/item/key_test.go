@@ -1,6 +1,10 @@
 package item
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 func TestKeysOfItems(t *testing.T) {
 	key := Key{"p", "s"}
@@ -13,8 +17,6 @@ func TestKeysOfItems(t *testing.T) {
 	}
 	for attr, want := range map[string]bool{"PK": true, "SK": true, "GSI1PK": true, "GSI4SK": true,
 		"GSI5PK": false, "pk": false, "": false} {
-		if got := IsKeyAttr(attr); got != want {
-			t.Errorf("%q is part of a key: %t", attr, got)
-		}
+		check.Equal(t, IsKeyAttr(attr), want, "%q is part of a key", attr)
 	}
 }

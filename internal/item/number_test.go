@@ -4,6 +4,8 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func TestNumeralsMatchDynamoDB(t *testing.T) {
@@ -24,9 +26,7 @@ func TestNumeralsMatchDynamoDB(t *testing.T) {
 		if err != nil {
 			got = "error"
 		}
-		if got != tt.want {
-			t.Errorf("%q is read as %s (%v), want %s", tt.in, got, err, tt.want)
-		}
+		check.Equal(t, got, tt.want, "%q (%v)", tt.in, err)
 	}
 }
 
@@ -51,9 +51,7 @@ func FuzzNumber(f *testing.F) {
 		}
 		p, _ := new(big.Rat).SetString(x.String())
 		q, _ := new(big.Rat).SetString(y.String())
-		if x.cmp(y) != p.Cmp(q) {
-			t.Errorf("order of %s and %s is %d, want %d", x, y, x.cmp(y), p.Cmp(q))
-		}
+		check.Equal(t, x.cmp(y), p.Cmp(q), "order of %s and %s", x, y)
 		if z, err := x.add(y); err == nil {
 			if r, _ := new(big.Rat).SetString(z.String()); r.Cmp(new(big.Rat).Add(p, q)) != 0 {
 				t.Errorf("%s + %s = %s", x, y, z)

@@ -50,9 +50,7 @@ func TestPositionsAreOrderedLikeTheirNumbers(t *testing.T) {
 	for range 20_000 {
 		a, b := digits(r), digits(r)
 		p, q := PositionOf(1, a), PositionOf(1, b)
-		if got, want := p.Compare(q), number(a).Cmp(number(b)); got != want {
-			t.Fatalf("%s against %s: %d, want %d", a, b, got, want)
-		}
+		check.MustEqual(t, p.Compare(q), number(a).Cmp(number(b)), "%s against %s", a, b)
 		if number(p.String()).Cmp(number(a)) != 0 || len(p.String()) != sequenceDigits {
 			t.Fatalf("%s is %s", a, p)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
@@ -111,8 +112,6 @@ func TestIndexUnits(t *testing.T) {
 	} {
 		it = maps.Clone(it)
 		c.change()
-		if got := db.ResetStats().IndexUnits; got != c.want {
-			t.Errorf("%d index units, want %d", got, c.want)
-		}
+		check.Equal(t, db.ResetStats().IndexUnits, c.want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -121,13 +122,9 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 			d.Asked(single(1), life, i)
 		}
 		now.Wall += c.set
-		if low := h.Low(d, single(20), trip, now); low != c.low {
-			t.Errorf("%s: low %v, want %v", name, low, c.low)
-		}
+		check.Equal(t, h.Low(d, single(20), trip, now), c.low, name)
 		none := append(single(20), table.Cost{Limit: requests}) // of which none was taken
-		if low := h.Low(d, none, trip, now); low != c.low {
-			t.Errorf("%s, beside a limit of which nothing is taken: low %v, want %v", name, low, c.low)
-		}
+		check.Equal(t, h.Low(d, none, trip, now), c.low, "%s, beside a limit of which nothing is taken", name)
 		if h.Low(d, none[1:], trip, now) || h.Low(d, nil, trip, now) {
 			t.Errorf("%s: low of nothing", name)
 		}

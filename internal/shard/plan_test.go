@@ -186,9 +186,7 @@ func TestStepsOfARaisedCount(t *testing.T) {
 	zero.State.Slots[rpm].Tokens = 30_000
 	s[bucketKey(0)] = zero.Item()
 	steps := strings.Join(s.walk(t, shard.Propagate(s.image(t, 0))), ", ")
-	if want := "look 1, restore 1, look 2, restore 2, look 3, restore 3"; steps != want {
-		t.Errorf("%s, want %s", steps, want)
-	}
+	check.Equal(t, steps, "look 1, restore 1, look 2, restore 2, look 3, restore 3")
 	for k, want := range []int64{16_000, 14_000, 0, 0} {
 		check.Equal(t, s.image(t, k).State.Slots[rpm].Tokens, want, "shard %d", k)
 	}

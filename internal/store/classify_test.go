@@ -62,9 +62,7 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 			t.Run(tt.name+"/"+call, func(t *testing.T) {
 				s := serve(t, tt.answer)
 				err := do(t.Context(), open(s.URL))
-				if got := store.KindOf(err); got != tt.want {
-					t.Errorf("error is %v, want kind %v", err, tt.want)
-				}
+				check.Equal(t, store.KindOf(err), tt.want, "%v", err)
 				check.Equal(t, s.requests.Load(), 1, "requests for one write")
 				if f, ok := errors.AsType[*store.Failure](err); !ok || f.Op != operations[call] {
 					t.Errorf("error is %v, want it to say %s", err, operations[call])
@@ -193,9 +191,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 	} {
 		s := serve(t, fault(400, "TransactionCanceledException", `,"CancellationReasons":[`+tt.reasons+`]`))
 		err := open(s.URL).Transact(t.Context(), "token", []item.Write{item.Check{Key: key, If: item.Exists("x")}, update()})
-		if got := store.KindOf(err); got != tt.want {
-			t.Errorf("%s: error is %v, want kind %v", tt.reasons, err, tt.want)
-		}
+		check.Equal(t, store.KindOf(err), tt.want, "%s: %v", tt.reasons, err)
 		if tt.want != 0 && !strings.HasPrefix(err.Error(), "TransactWriteItems: "+tt.want.String()+": ") {
 			t.Errorf("%s: error is %v, want that it names the operation", tt.reasons, err)
 		}
@@ -253,8 +249,6 @@ func TestUnreachable(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
 		{&net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, false}, {errors.New("x"), false}, {nil, false},
 	} {
-		if got := store.Unreachable(c.err); got != c.want {
-			t.Errorf("%v: %v", c.err, got)
-		}
+		check.Equal(t, store.Unreachable(c.err), c.want, "%v", c.err)
 	}
 }

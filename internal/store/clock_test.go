@@ -104,9 +104,7 @@ func TestOneAnswerChangesNothing(t *testing.T) {
 			m.call(ahead)
 			m.call(ahead + 5*time.Second) // they do not agree with each other either
 			m.call(ahead)
-			if m.Offset() != before {
-				t.Errorf("off by %v, an answer ahead by %v: offset %v, was %v", off, ahead, m.Offset(), before)
-			}
+			check.Equal(t, m.Offset(), before, "off by %v, an answer ahead by %v", off, ahead)
 			m.calls(1, 700*time.Millisecond)
 		}
 		for range 2 * doubts { // now and then a wrong one, always the same
@@ -118,9 +116,7 @@ func TestOneAnswerChangesNothing(t *testing.T) {
 			m.call(50 * time.Second)
 			m.calls(1, 700*time.Millisecond)
 		}
-		if len(m.changes) != changes {
-			t.Errorf("changes %v", m.changes[changes:])
-		}
+		check.Equal(t, len(m.changes), changes, "changes %v", m.changes[changes:])
 	}
 }
 
@@ -182,15 +178,11 @@ func TestSlewedClockKeepsItsCorrection(t *testing.T) {
 	for range 200 {
 		m.mono += 10 * time.Second
 		m.off -= 5 * time.Millisecond // 500 ppm
-		if m.Offset() != before {
-			t.Fatalf("offset %v, was %v", m.Offset(), before)
-		}
+		check.MustEqual(t, m.Offset(), before)
 	}
 	m.mono += 24 * time.Hour
 	m.off -= 40 * time.Second
-	if m.Offset() != before {
-		t.Errorf("offset %v after a day, was %v", m.Offset(), before)
-	}
+	check.Equal(t, m.Offset(), before, "after a day")
 }
 
 // What asks for more than a day is not believed, and said.
@@ -205,9 +197,7 @@ func TestCorrectionIsBounded(t *testing.T) {
 			m.call(-25 * time.Hour)
 			m.mono += time.Second
 		}
-		if m.Offset() != before {
-			t.Errorf("offset %v, was %v", m.Offset(), before)
-		}
+		check.Equal(t, m.Offset(), before)
 		last := m.changes[len(m.changes)-1]
 		if last.Before != before || last.After != before || (last.Reported+25*time.Hour).Abs() > 2*time.Second {
 			t.Errorf("the watcher was told %+v", last)

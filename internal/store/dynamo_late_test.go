@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // lateWriter is an HTTP client whose requests are sent at once, but whose
@@ -75,12 +77,8 @@ func TestAnswersBeforeTheRequestHasEnded(t *testing.T) {
 			s := serve(t, reply(200, "{}"))
 			late := newLateWriter()
 			db := openListing(s.URL, func(o *dynamodb.Options) { o.HTTPClient, o.Retryer = late, aws.NopRetryer{} })
-			if err := do(t.Context(), db); err != nil {
-				t.Error(err)
-			}
-			if err := <-late.wrote; err != nil {
-				t.Errorf("the connection was given up, because writing the request ended with %v", err)
-			}
+			check.NoError(t, do(t.Context(), db))
+			check.NoError(t, <-late.wrote, "the connection was given up")
 		})
 	}
 }

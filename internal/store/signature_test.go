@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -69,9 +70,7 @@ func TestCallsAreSignedAgainWhenAClockWasSet(t *testing.T) {
 					var all sync.WaitGroup
 					for range 20 {
 						all.Go(func() {
-							if err := do(t.Context(), db); err != nil {
-								t.Errorf("off by %v: %v", ahead, err)
-							}
+							check.NoError(t, do(t.Context(), db), "off by %v", ahead)
 						})
 					}
 					all.Wait()

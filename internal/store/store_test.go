@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -22,9 +23,7 @@ func TestMessagesOfErrors(t *testing.T) {
 		`condition refused by item "p"`:   &store.Refused{Old: item.Key{PK: "p", SK: "s"}.Item()},
 		"transaction refused":             &store.Canceled{},
 	} {
-		if err.Error() != want {
-			t.Errorf("%q, want %q", err, want)
-		}
+		check.Equal(t, err.Error(), want)
 		if f, ok := err.(*store.Failure); ok && (!errors.Is(err, cause) || store.KindOf(err) != f.Kind) {
 			t.Errorf("%q does not wrap its cause, or its kind is %v", err, store.KindOf(err))
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -117,9 +118,7 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 			costs[i].Milli = 1000
 		}
 		add := addAt(sampleNow, costs).Plan()
-		if err := item.Validate(add); err != nil {
-			t.Errorf("%d limits: %v", n, err)
-		}
+		check.NoError(t, item.Validate(add), "%d limits", n)
 		half := Costs(limits)
 		for i := range half {
 			half[i].Milli = 50_000

@@ -26,9 +26,7 @@ func tenCosts(milli int64) []Cost { return Costs([]bucket.Limit{tenLimit}, milli
 func written(t *testing.T, stored Shard, c Charge) (Shard, bool) {
 	t.Helper()
 	after, held, err := c.Plan().Update.Apply(stored.Item())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	b := decode(t, after)
 	return b, held
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -32,9 +33,7 @@ func TestChargesCommute(t *testing.T) {
 		}
 		ab, heldAB := inOrder(t, image, a, b)
 		ba, heldBA := inOrder(t, image, b, a)
-		if heldAB != heldBA {
-			t.Fatalf("seed %d: both held %v in one order, %v in the other", seed, heldAB, heldBA)
-		}
+		check.MustEqual(t, heldAB, heldBA, "seed %d", seed)
 		if !heldAB {
 			one++
 			continue

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Whatever an item says of a limit is among the attributes of the limit, and goes with them: a later
@@ -76,8 +77,6 @@ func TestUntouchedLimits(t *testing.T) {
 			taken := Charge{Image: b, Costs: cost, Now: sampleNow, Force: true}.Plan()
 			stored = applied(t, taken.Update, stored)
 		}
-		if held := b.Untouched(c.limit).Holds(stored); held != c.want {
-			t.Errorf("%d taken of %s: %v", c.since, c.limit, held)
-		}
+		check.Equal(t, b.Untouched(c.limit).Holds(stored), c.want, "%d taken of %s", c.since, c.limit)
 	}
 }

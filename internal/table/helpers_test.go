@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -30,9 +31,7 @@ func applied(t *testing.T, w item.Write, on item.Item) item.Item {
 func decode(t *testing.T, it item.Item) Shard {
 	t.Helper()
 	b, err := DecodeShard(it)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return b
 }
 

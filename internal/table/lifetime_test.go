@@ -24,9 +24,7 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
 		Lifetime: table.Expires, Now: now})
 	b := decode(t, put.Item)
-	if b.TTL != now/1000+420 {
-		t.Fatalf("ttl is %d s from now", b.TTL-now/1000)
-	}
+	check.MustEqual(t, b.TTL, now/1000+420, "ttl")
 	debt := table.Costs(limits, 3_600_000) // an hour to earn it
 	const needed = now/1000 + 3600
 	settle := table.Charge{Image: b, Costs: debt, Now: now, Force: true}.Plan().Update
@@ -108,9 +106,7 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 	} {
 		it := b.Item()
 		it["rr"] = tt.rr
-		if got := decode(t, it).State.Slots[0].Rest; got != tt.want {
-			t.Errorf("%s: rest %d, want %d", itemtest.JSON(item.Item{"rr": tt.rr}), got, tt.want)
-		}
+		check.Equal(t, decode(t, it).State.Slots[0].Rest, tt.want, "%s", itemtest.JSON(item.Item{"rr": tt.rr}))
 	}
 	it := b.Item()
 	delete(it, "rf")

@@ -48,9 +48,7 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		}
 		check.Equal(t, got, " "+c.want, c.name)
 		after := applied(t, Charge{Image: image, Costs: Costs(c.costs), Now: sampleNow, Force: true}.Plan().Update, put.Item)
-		if begins := !item.Equal(after[AttrGeneration], put.Item[AttrGeneration]); begins != c.begins {
-			t.Errorf("%s: another generation %v", c.name, begins)
-		}
+		check.Equal(t, !item.Equal(after[AttrGeneration], put.Item[AttrGeneration]), c.begins, c.name)
 	}
 }
 

@@ -134,9 +134,7 @@ func TestWhatWasGivenBackToAPeriodEndsWithIt(t *testing.T) {
 	it := applied(t, table.Adjust(b.Key(), late), b.Item())
 	idle := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{try}), Now: start + 62_000}
 	after, held, err := idle.Plan().Update.Apply(it)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	is := decode(t, after)
 	if sl := is.State.Slots[0]; sl.Tokens > 10_000 {
 		t.Errorf("held %v: %d of 10 tokens", held, sl.Tokens/1000)
@@ -247,9 +245,7 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 	} {
 		it := shardWith(t, c.calendar, noon, c.change)
 		whole, err := table.DecodeShard(it)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		check.Must(t, err, "%v", name)
 		want := whole.State.Slots[whole.State.Index("q")]
 		of := item.Item{} // what the stream keeps of the item
 		for attr, v := range it {
@@ -296,8 +292,6 @@ func TestAttributesOfQuotas(t *testing.T) {
 		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true,
 		"b_q_more": true,
 		"b_q_tk":   false, "b_q_tc": false, "b_q_ra": false, "rf": false, "tz": false, "b_vu_tk": false, "b_q_": false} {
-		if got := table.OfQuotas([]byte(attr)); got != want {
-			t.Errorf("%s: %v", attr, got)
-		}
+		check.Equal(t, table.OfQuotas([]byte(attr)), want, attr)
 	}
 }

@@ -274,7 +274,5 @@ func TestSplitWithoutClockMintsNothing(t *testing.T) {
 		at := half.State.At(now)
 		held += at.Slots[at.Index("rpm")].Tokens
 	}
-	if held != 10_000 {
-		t.Errorf("the halves hold %s, want what there was: 10", bucket.Tokens(held))
-	}
+	check.Equal(t, held, 10_000, "the halves hold")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -156,9 +157,7 @@ func TestEveryWriteIsPlayed(t *testing.T) {
 	called, planned := map[string]bool{}, []string{}
 	for _, path := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if slices.Contains([]string{"table_writes_test.go", "table_otherwrites_test.go", "inflight_test.go"},
 			filepath.Base(path)) {
 			callsIn(f, called)

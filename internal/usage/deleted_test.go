@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
@@ -47,9 +48,7 @@ func TestDeletedUsageIsDropped(t *testing.T) {
 	} {
 		total := hourOf(Part{Oldest: t0, Birth: Hourly.Start(t0), Runs: c.runs})
 		total.BeginningsCounted, total.Over = true, c.over
-		if asks := total.Next(c.known).Action == ReadNotes; asks != c.asks {
-			t.Errorf("%s: asks %v", name, asks)
-		}
+		check.Equal(t, total.Next(c.known).Action == ReadNotes, c.asks, name)
 		notes := map[item.Key]item.Item{}
 		for i, it := range c.notes {
 			notes[total.NoteKeys()[i]] = it

@@ -222,9 +222,7 @@ func TestTheOldestThatIsNotCounted(t *testing.T) {
 		for _, at := range c.parts {
 			s.Parts = append(s.Parts, Part{Oldest: at})
 		}
-		if got := s.Oldest(); got != c.want {
-			t.Errorf("%v: %d, want %d", c.parts, got, c.want)
-		}
+		check.Equal(t, s.Oldest(), c.want, "%v", c.parts)
 	}
 }
 

@@ -66,9 +66,7 @@ func TestLowestSequenceNumber(t *testing.T) {
 			c := change(0, seq, t0, 1)
 			b.Changes = append(b.Changes, &c)
 		}
-		if got := b.First(); got != want {
-			t.Errorf("of %v: %s, want %s", sequences, got, want)
-		}
+		check.Equal(t, b.First(), want, "of %v", sequences)
 	}
 }
 

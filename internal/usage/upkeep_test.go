@@ -78,9 +78,7 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 		c := spends(0, 1, 1)
 		c.New.State.Slots[2].Tokens = tokens
 		p := decide(t0+100, c)
-		if len(p.Refills) != want {
-			t.Fatalf("meter at %s: %d refills, want %d", bucket.Tokens(tokens), len(p.Refills), want)
-		}
+		check.MustEqual(t, len(p.Refills), want, "meter at %s", bucket.Tokens(tokens))
 		if want == 0 {
 			continue
 		}
@@ -155,9 +153,7 @@ func TestLifetimes(t *testing.T) {
 		want   int
 	}{{"split bucket with ttl", split, 1}, {"ends too early", short, 1}, {"long enough", fine, 0}, {"none", never, 0}} {
 		p := decide(t0, c.change)
-		if len(p.Lifetimes) != c.want {
-			t.Errorf("%s: %d lifetimes, want %d", c.name, len(p.Lifetimes), c.want)
-		}
+		check.Equal(t, len(p.Lifetimes), c.want, c.name)
 	}
 	l := decide(t0, split).Lifetimes[0]
 	if l.Update.Key != split.New.Key() || l.Resume() != "5" {

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var update = flag.Bool("update", false, "write template.golden.json instead of comparing with it")
@@ -224,15 +226,11 @@ func TestTemplatesAreTheCommittedGoldens(t *testing.T) {
 	for path, fresh := range map[string][]byte{goldenPath: golden.text, changedPath: changed.text, barePath: bare.text,
 		paidPath: provisioned.text} {
 		if *update {
-			if err := os.WriteFile(path, fresh, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(path, fresh, 0o644))
 			continue
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if !bytes.Equal(fresh, want) {
 			t.Errorf("%s differs from a fresh synth at line %d; look at the difference, then run make golden", path,
 				firstDifference(fresh, want))

@@ -4,15 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // TestEveryAlarmIsInTheOperationsPage looks for each alarm where an on-call
 // person will.
 func TestEveryAlarmIsInTheOperationsPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for id := range golden.ofType("AWS::CloudWatch::Alarm") {
 		name, _, _ := strings.Cut(id, "Alarm")
 		said := name
