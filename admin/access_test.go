@@ -253,8 +253,7 @@ func TestAccessIsDeclared(t *testing.T) {
 			}
 			acquire := func(want error) {
 				t.Helper()
-				_, err := w.limiter().Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4",
-					Costs: limiter.Costs{"rpm": 11}})
+				_, err := acquire(w.limiter(), limiter.Costs{"rpm": 11})
 				if !errors.Is(err, want) || (want == nil) != (err == nil) {
 					t.Errorf("%s, limits %v: acquire: %v, want %v", at, limits, err, want)
 				}

@@ -17,19 +17,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
+// acquire asks for tokens of acme on gpt-4.
+func acquire(l *limiter.Limiter, costs limiter.Costs) (*limiter.Lease, error) {
+	return l.Acquire(context.Background(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: costs})
+}
+
 // drained returns how many tokens a client can take from a bucket one by one.
 func (w *world) drained(l *limiter.Limiter) int {
 	w.Helper()
-	for n := 0; ; n++ {
-		_, err := l.Acquire(context.Background(),
-			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
-		switch {
-		case errors.Is(err, limiter.ErrLimited):
-			return n
-		case err != nil:
-			w.Fatal(err)
-		}
-	}
+	return w.tries(l, 1, 0)
 }
 
 // left returns what the whole bucket has left of rpm.
@@ -115,8 +111,7 @@ func TestCreditUnderTraffic(t *testing.T) {
 	l := w.limiter()
 	taken := 0
 	take := func() {
-		if _, err := l.Acquire(context.Background(),
-			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}}); err == nil {
+		if _, err := acquire(l, limiter.Costs{"rpm": 1}); err == nil {
 			taken++
 		}
 	}
@@ -316,8 +311,7 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 		w := newWorld(t)
 		w.set(Scope{}, limiter.Quota("rpm", 40, c))
 		l := w.limiter()
-		lease, err := l.Acquire(t.Context(),
-			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 30}})
+		lease, err := acquire(l, limiter.Costs{"rpm": 30})
 		w.must(err)
 		w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5})))
 		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
@@ -326,8 +320,7 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 		}
 		w.must(lease.Rollback(t.Context()))
 		w.advance(1100 * time.Millisecond)
-		later, err := l.Acquire(t.Context(),
-			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 20}})
+		later, err := acquire(l, limiter.Costs{"rpm": 20})
 		w.must(err)
 		w.must(later.Rollback(t.Context()))
 		check.Equal(t, w.drained(l), 45, "%s: granted after the reset", name)

@@ -133,8 +133,7 @@ func TestPeekAtSlots(t *testing.T) {
 	w.set(Scope{}, jobs)
 	l := w.limiter()
 	for range 2 {
-		lease, err := l.Acquire(t.Context(),
-			limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"jobs": 2}})
+		lease, err := acquire(l, limiter.Costs{"jobs": 2})
 		w.must(err)
 		got := w.peek("acme", "gpt-4")
 		if lv := got[0].Levels[0]; lv.Remaining != 3 || lv.Used != 2 || lv.Limit != jobs {

@@ -19,8 +19,7 @@ func (w *world) tries(l *limiter.Limiter, times int, apart time.Duration) (grant
 	for range times {
 		w.advance(apart)
 		for {
-			_, err := l.Acquire(w.Context(),
-				limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
+			_, err := acquire(l, limiter.Costs{"rpm": 1})
 			if errors.Is(err, limiter.ErrLimited) {
 				break
 			}
@@ -64,8 +63,7 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "limits_raised" || e[0].Resource != "gpt-4" {
 		t.Errorf("events %+v", e)
 	}
-	lease, err := l.Acquire(t.Context(),
-		limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
+	lease, err := acquire(l, limiter.Costs{"rpm": 0})
 	w.must(err)
 	if s := lease.Status()[0]; s.Capacity != 180 || s.ChangesAfter != 31*time.Second {
 		t.Errorf("%+v", s)
@@ -267,7 +265,7 @@ func TestARaiseAndAProcessWithOldLimits(t *testing.T) {
 	}
 	before, unused := open(), open()
 	w.tries(before, 1, time.Second)
-	w.must(w.warm(unused))
+	w.must(check.Err(acquire(unused, limiter.Costs{"rpm": 0}))) // it reads the limits
 	_, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 120}, time.UnixMilli(w.table.now()+59_000))
 	w.must(err)
 	during := open()
@@ -288,12 +286,6 @@ func TestARaiseAndAProcessWithOldLimits(t *testing.T) {
 	if n := w.tries(unused, 10, time.Second); n > 10 {
 		t.Errorf("%d in ten seconds of a process that has never seen it, want 10", n)
 	}
-}
-
-// warm has a client read the limits.
-func (w *world) warm(l *limiter.Limiter) error {
-	_, err := l.Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 0}})
-	return err
 }
 
 // What has ended goes with the next write of the scope, and one that has nothing else is not listed any more.

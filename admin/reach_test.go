@@ -147,8 +147,7 @@ func TestChangesArriveUnderTraffic(t *testing.T) {
 			w.now.Add(1)
 			bare := w.db.Hook
 			w.db.SetHook(nil)
-			check.NoError(t, check.Err(l.Acquire(context.Background(),
-				limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})))
+			check.NoError(t, check.Err(acquire(l, limiter.Costs{"rpm": 1})))
 			if writes == 1 {
 				w.split("acme", "gpt-4", 1)
 			}
@@ -238,9 +237,7 @@ func TestClientsThatAreBehindBringNothingBack(t *testing.T) {
 		w.must(err)
 		take := func() {
 			t.Helper()
-			_, err := behind.Acquire(t.Context(), limiter.Request{
-				Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1, "tpm": 1},
-			})
+			_, err := acquire(behind, limiter.Costs{"rpm": 1, "tpm": 1})
 			w.must(err)
 		}
 		take()
