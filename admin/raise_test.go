@@ -204,10 +204,9 @@ func TestWhatIsNotRaised(t *testing.T) {
 		{"tpm", 1, now.Add(day), ErrNotFound, `limit "tpm", acme/gpt-4 has day, free, img, jobs, rpm, use`},
 	} {
 		before := w.db.Snapshot()
-		got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{c.limit: c.more, "rpm": 1}, c.until)
-		if c.limit == "rpm" {
-			got, err = w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{c.limit: c.more}, c.until)
-		}
+		costs := limiter.Costs{"rpm": 1}
+		costs[c.limit] = c.more
+		got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", costs, c.until)
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || got != nil {
 			t.Errorf("%s: %v, %v, want %q", c.limit, got, err, c.want)
 		}
