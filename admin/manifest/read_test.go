@@ -1,9 +1,7 @@
 package manifest
 
 import (
-	"errors"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -84,11 +82,7 @@ func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
 		"namespace: a\nentities: {a: {metadata: {t: 2024-01-01}}}":                      `Metadata.t is a time (in YAML, a date without quotes), want text`,
 		"namespace: a\nresources: {g: {disabled: }}":                                    `at least one`,
 	} {
-		m, err := Parse([]byte(text))
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\nerror is %v\nwant it to say %s", text, err, want)
-		}
-		check.Deep(t, m, admin.Manifest{}, "%q: read as", text)
+		refuses(t, text, want)
 	}
 }
 
@@ -131,12 +125,6 @@ func TestWordsOfErrors(t *testing.T) {
 		"- a":                                           `line 1: found a list, want a mapping with any of namespace, `,
 		"namespace: a\nsystem: [a":                      "did not find expected",
 	} {
-		_, err := Parse([]byte(text))
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v, want %s", text, err, want)
-		}
-		if err != nil && regexp.MustCompile(`!!|manifest\.[a-z]|line \d+: line|construct`).MatchString(err.Error()) {
-			t.Errorf("%s\n%v", text, err)
-		}
+		refuses(t, text, want)
 	}
 }
