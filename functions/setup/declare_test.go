@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -44,13 +45,9 @@ func declaring(kind cfn.RequestType, manifests ...any) cfn.Event {
 func opened(t *testing.T, db *memdynamo.DB) *admin.Namespace {
 	t.Helper()
 	all, err := admin.Open(t.Context(), twin{Lister: db}, "limits", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := all.Namespace(t.Context(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return ns
 }
 
@@ -115,9 +112,7 @@ func TestManifestsAreApplied(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}
-	if n != 7 {
-		t.Errorf("%d events, want one for each change", n)
-	}
+	check.Equal(t, n, 7)
 }
 
 // Somebody else applies a manifest meanwhile, once: the deployment plans anew.
@@ -163,9 +158,7 @@ func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
 	} {
 		h, db := rig(t)
 		_, _, err := h.Handle(t.Context(), declaring(cfn.RequestCreate, text))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want it to say %s", text, err, want)
-		}
+		check.Says(t, err, want, "%q", text)
 		if got := stored(t, db); strings.Contains(got, "per") {
 			t.Errorf("%q: limits %s", text, got)
 		}
@@ -196,16 +189,10 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		}
 		items := db.Len()
 		err := handle(9*time.Second - time.Millisecond)
-		if err == nil || !strings.Contains(err.Error(), "200 to change, time for 199") ||
-			!strings.Contains(err.Error(), "zae-limiter apply") {
-			t.Errorf("error %v", err)
-		}
-		if db.Len() != items {
-			t.Error("it began")
-		}
-		if err := handle(9 * time.Second); err != nil {
-			t.Errorf("200 changes in time for 200: %v", err)
-		}
+		check.Says(t, err, "200 to change, time for 199")
+		check.Says(t, err, "zae-limiter apply")
+		check.Equal(t, db.Len(), items, "it began")
+		check.NoError(t, handle(9*time.Second), "200 changes in time for 200")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		err = fits(ctx, 1)
@@ -214,11 +201,7 @@ func TestManifestsForWhichThereIsNoTime(t *testing.T) {
 		}
 		over, cancel := context.WithTimeout(t.Context(), -time.Second)
 		defer cancel()
-		if err := fits(over, 0); err != nil {
-			t.Errorf("nothing to change, after the end: %v", err)
-		}
-		if err := handle(5*time.Second + time.Millisecond); err != nil {
-			t.Errorf("nothing to change: %v", err)
-		}
+		check.NoError(t, fits(over, 0), "nothing to change, after the end")
+		check.NoError(t, handle(5*time.Second+time.Millisecond), "nothing to change")
 	})
 }

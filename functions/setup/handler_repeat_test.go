@@ -24,6 +24,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
@@ -222,9 +223,7 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 			t.Errorf("%s, %v", body, err)
 		}
 		answer, err := json.Marshal(map[string]any{"Table": asDeployed()})
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(answer)), 10))
 		_, _ = w.Write(answer)
 	}))
@@ -233,16 +232,9 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	h, err = newHandler(func(k string) string { return map[string]string{"TABLE_NAME": "limits"}[k] }, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.check(t.Context(), present); err != nil {
-		t.Error(err)
-	}
-	err = h.check(t.Context(), "another")
-	if err == nil || !strings.Contains(err.Error(), "the functions read another") {
-		t.Errorf("another stream: %v", err)
-	}
+	check.Must(t, err)
+	check.NoError(t, h.check(t.Context(), present))
+	check.Says(t, h.check(t.Context(), "another"), "the functions read another")
 	if _, err := h.store.Read(t.Context(), true, layout.VersionKey()); err != nil {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -68,14 +69,12 @@ func ask(t *testing.T, h *handler, e cfn.Event) map[string]string {
 func read(t *testing.T, db *memdynamo.DB, k item.Key) item.Item {
 	t.Helper()
 	items, err := db.Bare().Read(t.Context(), true, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return items[0]
 }
 
-// check looks at everything that a table must have after a deployment.
-func check(t *testing.T, db *memdynamo.DB, ids map[string]string) {
+// complete looks at everything that a table must have after a deployment.
+func complete(t *testing.T, db *memdynamo.DB, ids map[string]string) {
 	t.Helper()
 	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
 	if err != nil || v.Schema != namespace.Schema || v.Lambda != namespace.Client {
@@ -98,19 +97,15 @@ func check(t *testing.T, db *memdynamo.DB, ids map[string]string) {
 func TestSetUpIsIdempotent(t *testing.T) {
 	h, db := rig(t)
 	first := ask(t, h, event(cfn.RequestCreate, "default", "team-a"))
-	if len(first) != 2 {
-		t.Fatalf("ids %v", first)
-	}
-	check(t, db, first)
+	check.MustEqual(t, len(first), 2, "ids %v", first)
+	complete(t, db, first)
 	again := ask(t, h, event(cfn.RequestUpdate, "default", "team-a", "team-b"))
-	check(t, db, again)
+	complete(t, db, again)
 	for name, id := range first {
-		if again[name] != id {
-			t.Errorf("%s was %s and is %s", name, id, again[name])
-		}
+		check.Equal(t, again[name], id, name)
 	}
 	ask(t, h, event(cfn.RequestDelete))
-	check(t, db, again)
+	complete(t, db, again)
 }
 
 // Of how many days audit events are kept is stored from one day on; zero leaves it alone.
@@ -176,7 +171,7 @@ func TestEveryCallFailsInEveryWay(t *testing.T) {
 					h.check = func(context.Context, string) error { return nil }
 					ask(t, h, declaring(cfn.RequestUpdate, someLimits))
 				}
-				check(t, db, map[string]string{"default": opened(t, db).ID()})
+				complete(t, db, map[string]string{"default": opened(t, db).ID()})
 				if got := stored(t, db); got != afterSome {
 					t.Errorf("%s at %d:\n%s\nwant\n%s", name, at, got, afterSome)
 				}
@@ -236,9 +231,7 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 			if op.Name == memdynamo.TransactWriteItems && !done {
 				done = true
 				theirs := config.Namespace{ID: "theirs", Name: "default", CreatedAt: layout.Timestamp(now)}
-				if err := db.Bare().Transact(t.Context(), "their-token", theirs.Register()); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, db.Bare().Transact(t.Context(), "their-token", theirs.Register()))
 			}
 			return true, nil
 		})
@@ -253,9 +246,7 @@ func TestAggregatorOfOthersIsDisowned(t *testing.T) {
 	for was, is := range map[string]string{"0.10.3": "", "0.17.0": "0.17.0"} {
 		h, db := rig(t)
 		old := config.Version{Schema: "0.10.0", Lambda: was, ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(now)}
-		if _, err := db.Write(t.Context(), old.Create()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(db.Write(t.Context(), old.Create())))
 		ask(t, h, event(cfn.RequestCreate, "default"))
 		v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
 		if err != nil || v.Lambda != is || v.Schema != "0.10.0" {
@@ -284,9 +275,8 @@ func TestRequestsThatAreNone(t *testing.T) {
 			return true, nil
 		})
 		id, _, err := h.Handle(t.Context(), c.e)
-		if id != "limits/setup" || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("id %q, error %v, want %q", id, err, c.want)
-		}
+		check.Equal(t, id, "limits/setup")
+		check.Says(t, err, c.want)
 	}
 }
 

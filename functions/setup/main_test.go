@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/cfn"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -20,9 +21,7 @@ func TestAnAnswerIsNeverTooLong(t *testing.T) {
 	var answer []byte
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
-		if _, err := b.ReadFrom(r.Body); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, check.Err(b.ReadFrom(r.Body)))
 		answer = b.Bytes()
 	}))
 	defer server.Close()
@@ -36,9 +35,7 @@ func TestAnAnswerIsNeverTooLong(t *testing.T) {
 		}
 		e := event(cfn.RequestUpdate, "default")
 		e.ResponseURL, e.StackID = server.URL, declaring(cfn.RequestUpdate).StackID
-		if _, err := answered(h)(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(answered(h)(t.Context(), e)))
 		said := string(answer)
 		if len(answer) > 4096 || !strings.Contains(said, `"Status":"FAILED"`) || !strings.Contains(said, "set up table") {
 			t.Errorf("%d bytes: %.200s", len(answer), answer)

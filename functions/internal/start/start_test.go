@@ -56,9 +56,7 @@ func TestAFunctionHandlesEvents(t *testing.T) {
 		switch {
 		case r.Method == http.MethodPost:
 			text, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, err)
 			said <- string(text)
 		case first:
 			first = false
@@ -75,9 +73,7 @@ func TestAFunctionHandlesEvents(t *testing.T) {
 	log, _ := function.CombinedOutput()
 	select {
 	case got := <-said:
-		if got != `"3 of books"` {
-			t.Errorf("answer %s", got)
-		}
+		check.Equal(t, got, `"3 of books"`)
 	default:
 		t.Errorf("no answer; it said\n%s", log)
 	}
