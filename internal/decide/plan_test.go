@@ -43,7 +43,7 @@ func (p *process) demand() float64 {
 }
 
 // In a crowd a charge goes out all the same if somebody is denied for its refusal, or where adds do not
-// hold, unless others have taken more than the capacity of ten since the image.
+// hold, unless others have taken more than the capacity of ten since the image; and after an add that was refused.
 func TestChargesInACrowd(t *testing.T) {
 	for name, c := range map[string]struct {
 		hurried int
@@ -65,6 +65,11 @@ func TestChargesInACrowd(t *testing.T) {
 		_, p := b.Plan(Choice{Do: Take}, []Want{w}, c.hurried, clock(noon+4000))
 		if p.adds != c.adds || p.Charges == c.adds {
 			t.Errorf("%s: %+v", name, p)
+		}
+		b.Refused(image, p, noon+4000) // what is known of others is as before
+		b.facts.shards[0].others = others{taken: map[string]float64{"rps": c.taken}, elapsed: 10_000}
+		if _, p = b.Plan(Choice{Do: Take}, []Want{w}, c.hurried, clock(noon+8000)); c.adds && p.adds {
+			t.Errorf("%s: an add after an add that was refused", name)
 		}
 	}
 }
