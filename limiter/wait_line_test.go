@@ -188,31 +188,43 @@ func TestStandingInLine(t *testing.T) {
 	})
 }
 
-// TestLineMovesWhenThisProcessGivesBack, not only with time.
+// TestLineMovesWhenThisProcessGivesBack, not only with time. The one in line that was let in meanwhile sleeps no longer
+// either. Its event has the writes of both.
 func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
-	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
-		w.db.SetHook(nil)
-		l, limit := process(), PerHour("rph", 10)
-		must(t, l, asks(Costs{"rph": 10}, limit))
-		var held []*Lease
-		for _, n := range []int64{10, 5} {
-			lease, _ := reserved(t, l, asks(Costs{"rph": n}, limit))
-			held = append(held, lease)
-		}
-		begin := time.Now()
-		done := make(chan error)
-		go func() {
-			_, err := l.Wait(t.Context(), asks(Costs{"rph": 1}, limit))
-			done <- err
-		}()
-		time.Sleep(time.Second)
-		for _, lease := range held {
-			check.Must(t, lease.Rollback(t.Context()))
-		}
-		if err := <-done; err != nil || time.Since(begin) > 361*time.Second {
-			t.Errorf("%v after %s, want the 6 minutes of one token", err, time.Since(begin))
-		}
-	})
+	for after, want := range map[time.Duration]time.Duration{
+		time.Second: 6 * time.Minute, 45 * time.Minute: 45 * time.Minute, // the line asks after half an hour of debt
+	} {
+		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
+			w.db.SetHook(nil)
+			writes := 0
+			l, limit := process(), PerHour("rph", 10)
+			l.opts.Observe = only(EventAcquire, func(e Event) { writes = e.Writes })
+			must(t, l, asks(Costs{"rph": 10}, limit))
+			var held []*Lease
+			for _, n := range []int64{10, 5} {
+				lease, _ := reserved(t, l, asks(Costs{"rph": n}, limit))
+				held = append(held, lease)
+			}
+			begin := time.Now()
+			done := make(chan error)
+			go func() {
+				_, err := l.Wait(t.Context(), asks(Costs{"rph": 1}, limit))
+				done <- err
+			}()
+			time.Sleep(after)
+			let := !l.desks.Waiting.InLine(acmeGPT, "")
+			for _, lease := range held {
+				check.Must(t, lease.Rollback(t.Context()))
+			}
+			err := <-done
+			if took := time.Since(begin); err != nil || took > want+time.Second {
+				t.Errorf("given back after %s: %v after %s, want %s", after, err, took, want)
+			}
+			if let != (after > time.Minute) || writes == 0 {
+				t.Errorf("given back after %s: let in %v, with %d writes", after, let, writes)
+			}
+		})
+	}
 }
 
 // TestLineNoticesTokensOfAnOperator, although it would have waited for an hour, and does
