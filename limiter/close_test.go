@@ -369,6 +369,9 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 		for _, charge := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a charge: %t", name, charge), func(t *testing.T) {
 				inBubble(t, Options{Timeout: time.Hour}, func(t *testing.T, w *world, l *Limiter) {
+					l.opts.Observe = only(EventSettle, func(e Event) {
+						check.NoError(t, e.Err, "reported beside the callers, who have the error")
+					})
 					var leases []*Lease
 					for range 3 {
 						lease := must(t, l, asks(Costs{"tpd": 300}, tpd1000))
