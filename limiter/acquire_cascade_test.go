@@ -285,7 +285,7 @@ func TestCascadeThatCannotBeGivenBack(t *testing.T) {
 			_, err := l.Acquire(t.Context(), stored(Costs{"rpm": 2}))
 			if again := c.back == store.Unavailable; back.Entity != "org" || back.Err == nil || back.Costs["rpm"] != -2 ||
 				(back.Elapsed > 0) != again {
-				t.Errorf("%v, then %v: reported is %+v, want that 2 tokens of org were not given back", c.child, c.back, back)
+				t.Errorf("%v, then %v: reported is %+v, want 2 tokens of org not given back", c.child, c.back, back)
 			}
 			for _, kind := range []error{ErrLimited, ErrUnknown, ErrSetup} {
 				if told := slices.Contains(c.want, kind); errors.Is(err, kind) != told {
