@@ -188,8 +188,8 @@ func TestStandingInLine(t *testing.T) {
 	})
 }
 
-// TestLineMovesWhenThisProcessGivesBack, not only with time. The one in line that was let in meanwhile sleeps no longer
-// either. Its event has the writes of both.
+// TestLineMovesWhenThisProcessGivesBack, not only with time. One from the line that was let in meanwhile sleeps no
+// longer either. Its event has the writes of both.
 func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 	for after, want := range map[time.Duration]time.Duration{
 		time.Second: 6 * time.Minute, 45 * time.Minute: 45 * time.Minute, // the line asks after half an hour of debt
