@@ -44,7 +44,8 @@ func entityCreate(a *app) *cobra.Command {
 				_, err = numbers(e.Metadata)
 			}
 			if err != nil {
-				return usage(c, "--metadata: want a JSON object: %v", err)
+				return usage(c, `--metadata %#q: want a JSON object, such as {"tier": "gold"}: %s`, shortened(metadata, 60),
+					oddJSON(err))
 			}
 			return nil
 		},
@@ -57,6 +58,17 @@ func entityCreate(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&e.Cascade, "charge-parent", false, "what it takes is charged to its parent too")
 	cmd.Flags().StringVar(&metadata, "metadata", "", "JSON object to keep with it")
 	return cmd
+}
+
+// oddJSON says why JSON is no object, without words of Go.
+func oddJSON(err error) string {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return "it is a JSON " + kind.Value
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early"
+	}
+	return err.Error()
 }
 
 // numbers returns JSON with its numbers as the table takes them. Whole ones are exact.
@@ -75,10 +87,14 @@ func numbers(v any) (_ any, err error) {
 			}
 		}
 	case json.Number:
-		if strings.ContainsAny(v.String(), ".eE") {
-			return v.Float64()
+		var n any
+		if n, err = v.Int64(); strings.ContainsAny(v.String(), ".eE") {
+			n, err = v.Float64()
 		}
-		return v.Int64()
+		if err != nil {
+			return nil, fmt.Errorf("the number %s has more than 64 bits", v)
+		}
+		return n, nil
 	}
 	return v, nil
 }
