@@ -198,13 +198,16 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 	})
 }
 
-// period makes a bucket look as if it had last been written so long ago, in another period.
+// earlier makes a bucket look as if it had last been written so long ago, in the period of that instant.
 func (w *world) earlier(entity string, by time.Duration) {
 	w.Helper()
 	b := w.bucket(entity, "api")
+	b.State.RF -= by.Milliseconds()
+	for i := range b.State.Slots {
+		b.State.Slots[i].End = 0
+	}
 	w.write(item.Update{Key: b.Key(), Set: []item.Attr{
-		{Name: layout.AttrRF, Value: item.N(b.State.RF - by.Milliseconds())},
-		{Name: "vu", Value: item.N(time.Now().UnixMilli() - 60_000)},
+		{Name: layout.AttrRF, Value: item.N(b.State.RF)}, {Name: "vu", Value: item.N(b.State.PeriodEnd())},
 	}})
 }
 
