@@ -65,9 +65,11 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 // the shard pays nothing, see ByLevels.
 func (s *seen) owes(w Want, at int64) bool {
 	for i, sl := range s.image.State.Slots {
-		_, inForce := table.Find(w.Costs, sl.Name)
-		level, _ := s.image.State.LevelAt(i, at) // others may hold more than a share: that is debt, too
-		if inForce && !sl.Soft && level < 0 {
+		if sl.Soft || sl.Tokens >= 0 && sl.Held == 0 { // others may hold more than a share: that is debt, too
+			continue
+		}
+		level, _ := s.image.State.LevelAt(i, at)
+		if _, inForce := table.Find(w.Costs, sl.Name); inForce && level < 0 {
 			return true
 		}
 	}

@@ -26,7 +26,7 @@ type Store interface {
 	Transact(ctx context.Context, token string, writes []item.Write) error
 	// Read returns the items at keys, in their order, nil where there is none.
 	// Reads are eventually consistent unless consistent is set. At most 100
-	// keys. Reads may be repeated by the implementation.
+	// keys; one that is named twice is read once. Reads may be repeated by the implementation.
 	Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error)
 }
 
