@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 const sampleNow = 1_700_000_000_000
@@ -26,15 +27,7 @@ func usageSample(window, start, part string) Snapshot {
 	}
 }
 
-// applied carries out a write, which must hold.
-func applied(t *testing.T, w item.Write, on item.Item) item.Item {
-	t.Helper()
-	after, held, err := w.Apply(on)
-	if err != nil || !held {
-		t.Fatalf("held %v, %v", held, err)
-	}
-	return after
-}
+var applied = itemtest.Applied
 
 // summed writes a sum over what is stored, which must be due.
 func summed(t *testing.T, s *Sum, on item.Item) item.Item {

@@ -6,6 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 // create is a bucket that is made at an instant.
@@ -18,15 +19,7 @@ func addAt(now int64, costs []Cost) Add {
 	return Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: now, Room: 50, Costs: costs}
 }
 
-// applied carries out a write, which must hold.
-func applied(t *testing.T, w item.Write, on item.Item) item.Item {
-	t.Helper()
-	after, held, err := w.Apply(on)
-	if err != nil || !held {
-		t.Fatalf("held %v, %v", held, err)
-	}
-	return after
-}
+var applied = itemtest.Applied
 
 func decode(t *testing.T, it item.Item) Shard {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
@@ -23,15 +24,7 @@ func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) 
 	return applied(t, step.Update, before)
 }
 
-// applied carries out a write, which must hold.
-func applied(t *testing.T, w item.Write, on item.Item) item.Item {
-	t.Helper()
-	after, held, err := w.Apply(on)
-	if err != nil || !held {
-		t.Fatalf("held %v, %v", held, err)
-	}
-	return after
-}
+var applied = itemtest.Applied
 
 // counted adds what another aggregator counts in a snapshot that has so many tokens.
 func counted(it item.Item, tokens int64) item.Item {
