@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -92,6 +93,7 @@ func Deep(t testing.TB, got, want any, words ...any) {
 func Golden(t testing.TB, file, got string, write bool) {
 	t.Helper()
 	if write {
+		Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		Must(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}

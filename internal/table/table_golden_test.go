@@ -1,11 +1,9 @@
 package table
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,18 +139,7 @@ func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		check.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		check.Must(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; run go test -run %s -update and look at the difference", err, t.Name())
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs, got:\n%s\nwant:\n%s", path, got, want)
-	}
+	check.Golden(t, filepath.Join("testdata", name), string(got), *update)
 }
 
 // record is a kind of records: with what their sort keys begin, and what one decodes to, as an item again.
