@@ -205,7 +205,7 @@ func (w *world) rival() *Namespace {
 	return ns
 }
 
-// before does something once, when the nth call of that name is on its way.
+// before runs do once, just before the nth call of an operation reaches the table.
 func (w *world) before(op memdynamo.OpName, nth int, do func()) {
 	calls := 0
 	w.db.SetHook(func(o memdynamo.Op) (bool, error) {

@@ -15,8 +15,8 @@ import (
 )
 
 // Deleting an entity tells how many items it has removed: its description, limits and
-// buckets, here one of each. Of one that nobody has described it removes and records what is
-// left, and of one that there never was, nothing.
+// buckets, here one of each. Without a description, the rest is removed and recorded. An entity that never
+// existed leaves no record.
 func TestDeletingAnEntityCountsItems(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "acme"})
@@ -37,7 +37,7 @@ func TestDeletingAnEntityCountsItems(t *testing.T) {
 			t.Errorf("event %+v, want %d", e, want)
 		}
 	}
-	w.take("stray", "gpt-4", limiter.Costs{"rpm": 1}, rpm10) // which nobody has described
+	w.take("stray", "gpt-4", limiter.Costs{"rpm": 1}, rpm10) // it has no description
 	for entity, want := range map[string]int{"stray": 1, "nobody": 0} {
 		n, err := w.ns.DeleteEntity(t.Context(), entity)
 		if w.must(err); n != want || len(w.events(Scope{Entity: entity})) != want {

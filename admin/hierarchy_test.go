@@ -91,7 +91,7 @@ func TestAHierarchyIsDeclared(t *testing.T) {
 	w.hasNoOrphans()
 }
 
-// The buckets of an entity that moves, and of one that no longer is described, are told: Python clients look there.
+// The buckets of an entity that moves or is no longer declared get its new parent: Python clients look there.
 func TestBucketsLearnWhatAManifestSaysOfParents(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
