@@ -61,6 +61,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/yamldoc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -95,20 +96,22 @@ take tokens ahead, and hold them for so long.
 
 // limit is a limit as a manifest declares it.
 type limit struct {
-	Capacity *whole `yaml:"capacity"`
-	Amount   *whole `yaml:"refill_amount"`
-	Period   *whole `yaml:"refill_period"` // seconds
-	Burst    *whole `yaml:"burst"`         // older manifests: the capacity
-	Soft     flag   `yaml:"soft"`          // counts, and denies nothing
-	Slots    *whole `yaml:"in_flight"`
-	Epoch    *whole `yaml:"epoch_seconds"`
+	Capacity *int64 `yaml:"capacity"`
+	Amount   *int64 `yaml:"refill_amount"`
+	Period   *int64 `yaml:"refill_period"` // seconds
+	Burst    *int64 `yaml:"burst"`         // older manifests: the capacity
+	Soft     bool   `yaml:"soft"`          // counts, and denies nothing
+	Slots    *int64 `yaml:"in_flight"`
+	Epoch    *int64 `yaml:"epoch_seconds"`
 	// Floors are the percents that classes of requests leave to others.
-	Floors map[string]whole `yaml:"floors"`
+	Floors map[string]int64 `yaml:"floors"`
 	// Ahead is for how long tokens may be held that are taken ahead.
-	Ahead *whole `yaml:"ahead_milliseconds"`
+	Ahead *int64 `yaml:"ahead_milliseconds"`
 	// Windows are when a rate has other parameters.
 	Windows []window `yaml:"schedule"`
 	quota   `yaml:",inline"`
+
+	Lines yamldoc.Lines
 }
 
 // quota is what a limit has that is a quota; all but amount and reset are the words of the
@@ -117,7 +120,7 @@ type quota struct {
 	Tokens   *string `yaml:"amount"` // instead of capacity: may be dollars
 	Reset    *string `yaml:"reset"`
 	Schedule []reset `yaml:"reset_schedule"`
-	After    *whole  `yaml:"reset_after_seconds"`
+	After    *int64  `yaml:"reset_after_seconds"`
 }
 
 type reset struct {
@@ -142,7 +145,7 @@ func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 	var n int64
 	var err error
 	if l.Capacity != nil {
-		n = int64(*l.Capacity)
+		n = *l.Capacity
 	} else if n, err = limiter.ParseAmount(*l.Tokens); err != nil {
 		return wrong("has an amount: %w", err)
 	}
@@ -173,7 +176,7 @@ func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 		return wrong("wants one of reset, reset_schedule and reset_after_seconds")
 	}
 	out := limiter.Quota(name, n, at)
-	out.Soft = bool(l.Soft)
+	out.Soft = l.Soft
 	return out, out.Validate()
 }
 
@@ -191,10 +194,10 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 	if l.Burst != nil {
 		capacity = l.Burst
 	}
-	out := limiter.Limit{Name: name, Capacity: int64(*capacity), Refill: int64(*capacity), Period: time.Minute,
-		Soft: bool(l.Soft)}
+	out := limiter.Limit{Name: name, Capacity: *capacity, Refill: *capacity, Period: time.Minute,
+		Soft: l.Soft}
 	if l.Amount != nil {
-		out.Refill = int64(*l.Amount)
+		out.Refill = *l.Amount
 	}
 	if l.Period != nil {
 		if *l.Period < 1 || *l.Period > maxDays*24*3600 {
@@ -208,12 +211,12 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 
 func (l *limit) inFlight(name string) (limiter.Limit, error) {
 	if l.Slots == nil || l.Epoch == nil || l.Capacity != nil || l.Amount != nil || l.Period != nil || l.Burst != nil ||
-		bool(l.Soft) || l.resets() {
+		l.Soft || l.resets() {
 		return limiter.Limit{}, fmt.Errorf("%w: limit %q wants in_flight and epoch_seconds, and nothing else",
 			limiter.ErrInvalid, name)
 	}
 	epoch := min(max(*l.Epoch, 0), 1<<32)
-	out := limiter.InFlight(name, int64(*l.Slots), time.Duration(epoch)*time.Second)
+	out := limiter.InFlight(name, *l.Slots, time.Duration(epoch)*time.Second)
 	return out, out.Validate()
 }
 

@@ -1,22 +1,19 @@
 package manifest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
+	"github.com/zeroae/zae-limiter-go/internal/yamldoc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -26,8 +23,6 @@ type document struct {
 	System    *system              `yaml:"system"`
 	Resources map[string]*section  `yaml:"resources"`
 	Entities  map[string]*entities `yaml:"entities"`
-
-	lines map[string]int // of limits, by their place
 }
 
 type system struct {
@@ -38,39 +33,38 @@ type system struct {
 type entities struct {
 	Name      *string             `yaml:"name"`
 	Parent    *string             `yaml:"parent"`
-	Cascade   *flag               `yaml:"cascade"`
+	Cascade   *bool               `yaml:"cascade"`
 	Metadata  map[string]any      `yaml:"metadata"`
 	Resources map[string]*section `yaml:"resources"`
 }
 
 type section struct {
 	Disabled *disabled         `yaml:"disabled"`
-	Cascade  *flag             `yaml:"cascade"`
+	Cascade  *bool             `yaml:"cascade"`
 	Limits   map[string]*limit `yaml:"limits"`
 }
 
-// whole is a number without a fraction, written as decimal digits: the parser's own
-// integers are octal with a zero in front, and accept 1_000.
-type whole int64
-
-// UnmarshalYAML reads decimal digits, with a sign maybe.
-func (w *whole) UnmarshalYAML(node *yaml.Node) error {
-	n, err := strconv.ParseInt(node.Value, 10, 64)
-	plain := node.Tag == "!!int" && strings.TrimPrefix(node.Value, "+") == strconv.FormatInt(n, 10)
-	if err != nil || !plain {
-		return fmt.Errorf("found %q, want a whole number", node.Value)
-	}
-	*w = whole(n)
-	return nil
-}
+// special are the keys that are for people and for anchors, and those that manifests of Python, or other parts of
+// ours, have, and why they are refused where they stand.
+var special = yamldoc.Options{PassOver: "x-", Refused: map[reflect.Type]map[string]string{
+	reflect.TypeFor[system](): {
+		config.AttrDisabled: "a whole namespace cannot be disabled; disable its resources",
+		layout.AttrCascade:  "a whole namespace has no policy; its resources and entities have",
+	},
+	reflect.TypeFor[section](): {config.AttrOnUnavailable: "only system has it"},
+}}
 
 // Parse reads a manifest, YAML or JSON, and validates it. Keys that are not known,
 // or that are there twice, are errors. The error is a limiter.ErrInvalid that names
 // the place.
 func Parse(text []byte) (admin.Manifest, error) {
-	doc, err := read(text)
-	if err != nil {
-		return admin.Manifest{}, fmt.Errorf("%w: manifest: %w", limiter.ErrInvalid, err)
+	var doc document // without a document it says no namespace
+	var wrong []string
+	for _, mistake := range yamldoc.Read(text, &doc, special) {
+		wrong = append(wrong, mistake.String())
+	}
+	if wrong != nil {
+		return admin.Manifest{}, fmt.Errorf("%w: manifest: %s", limiter.ErrInvalid, strings.Join(wrong, "; "))
 	}
 	m, err := doc.manifest()
 	if err == nil {
@@ -80,29 +74,6 @@ func Parse(text []byte) (admin.Manifest, error) {
 		return admin.Manifest{}, fmt.Errorf("manifest: %w", err)
 	}
 	return m, nil
-}
-
-func read(text []byte) (doc document, err error) {
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	var node yaml.Node
-	if err = d.Decode(&node); errors.Is(err, io.EOF) {
-		return doc, nil // nothing there, which says no namespace
-	}
-	if err == nil { // finds aliases without end; keys that are there twice are found below
-		err = node.Load(new(any), yaml.WithUniqueKeys(false))
-	}
-	if err != nil {
-		return doc, err
-	}
-	r := reader{lines: map[string]int{}}
-	if r.read(node.Content[0], reflect.ValueOf(&doc).Elem(), nil); r.wrong != nil {
-		return doc, errors.New(strings.Join(r.wrong, "; "))
-	}
-	doc.lines = r.lines
-	if more := d.Decode(&node); !errors.Is(more, io.EOF) {
-		err = errors.New("more than one document")
-	}
-	return doc, err
 }
 
 func (d document) manifest() (admin.Manifest, error) {
@@ -166,7 +137,7 @@ func (d document) section(s *section, where ...string) (c admin.Config, err erro
 	}
 	switch {
 	case s.Cascade == nil:
-	case bool(*s.Cascade):
+	case *s.Cascade:
 		c.Cascade = admin.CascadeOn
 	default:
 		c.Cascade = admin.CascadeOff
@@ -193,8 +164,8 @@ func (d document) limits(all map[string]*limit, where ...string) ([]limiter.Limi
 		public, err := all[name].limit(name)
 		if err != nil {
 			place := strings.Join(where, ": ")
-			if line := d.lines[place+": limits: "+name]; line > 0 {
-				place = fmt.Sprintf("line %d: %s", line, place)
+			if l := all[name]; l != nil {
+				place = fmt.Sprintf("line %d: %s", l.Lines[""], place)
 			}
 			errs = append(errs, fmt.Errorf("%s: %w", place, err))
 		}

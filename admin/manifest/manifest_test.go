@@ -84,8 +84,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 	const ok = "{limits: {rpm: {capacity: 1}}}"
 	const invalid, choice = "manifest: limiter: invalid: ", ", want allow or block"
 	for _, c := range []struct{ text, want string }{
-		{"namespace: a\n---\nnamespace: b", "limiter: invalid: manifest: more than one document"},
-		{"namespace: a\n---\n", "limiter: invalid: manifest: more than one document"},
+		{"namespace: a\n---\nnamespace: b", "limiter: invalid: manifest: line 2: more than one document"},
+		{"namespace: a\n---\n", "limiter: invalid: manifest: line 2: more than one document"},
 		{"namespace: a\nnamespace: b", `limiter: invalid: manifest: line 2: "namespace" is there already, in line 1`},
 		{"{namespace: a, resources: {gpt-4: }}", invalid + "resources: gpt-4 is empty, want limits"},
 		{"{namespace: a, system: {limits: {r: }}}", `manifest: system: limiter: invalid: limit "r" has no capacity`},

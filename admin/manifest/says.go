@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/yamldoc"
 )
 
-// This file is about what a manifest says besides limits: truth values, switches, and descriptions.
+// This file is about what a manifest says besides limits: switches and descriptions.
 
 // described returns the entities of which more is said than their limits, and those that are the
 // parents of others.
@@ -35,32 +35,10 @@ func (d document) described() (out []admin.Entity) {
 		if e.Parent != nil {
 			one.Parent = *e.Parent
 		}
-		one.Cascade = e.Cascade != nil && bool(*e.Cascade)
+		one.Cascade = e.Cascade != nil && *e.Cascade
 		out = append(out, one)
 	}
 	return out
-}
-
-// flag is a truth value in the words of YAML 1.1, which Python reads: yes, no, on and off too.
-type flag bool
-
-// UnmarshalYAML reads a truth value that is not in quotes.
-func (f *flag) UnmarshalYAML(node *yaml.Node) error {
-	is, ok := truth(node)
-	if !ok {
-		return fmt.Errorf("found %q, want true or false", node.Value)
-	}
-	*f = flag(is)
-	return nil
-}
-
-func truth(node *yaml.Node) (is, ok bool) {
-	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		return false, false
-	}
-	word := strings.ToLower(node.Value)
-	is = slices.Contains([]string{"true", "yes", "on"}, word)
-	return is, is || slices.Contains([]string{"false", "no", "off"}, word)
 }
 
 // disabled is what a scope says about its requests.
@@ -68,7 +46,7 @@ type disabled admin.Access
 
 // UnmarshalYAML reads a truth value, or bypass.
 func (d *disabled) UnmarshalYAML(node *yaml.Node) error {
-	is, ok := truth(node)
+	is, ok := yamldoc.Truth(node)
 	switch {
 	case is:
 		*d = disabled(admin.AccessDisabled)

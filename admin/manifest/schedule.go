@@ -18,9 +18,9 @@ type window struct {
 	Cron     string  `yaml:"cron"`
 	TZ       string  `yaml:"tz"` // empty: UTC
 	Scale    *factor `yaml:"scale"`
-	Capacity *whole  `yaml:"capacity"`
-	Amount   *whole  `yaml:"refill_amount"`
-	Period   *whole  `yaml:"refill_period_seconds"`
+	Capacity *int64  `yaml:"capacity"`
+	Amount   *int64  `yaml:"refill_amount"`
+	Period   *int64  `yaml:"refill_period_seconds"`
 }
 
 // factor is a scale, in thousandths.
@@ -54,14 +54,14 @@ func (l *limit) schedule(name string) (form string, err error) {
 		var to calendar.Change
 		for _, set := range []struct {
 			to   *int64
-			n    *whole
+			n    *int64
 			name string
 		}{{&to.Capacity, w.Capacity, "capacity"}, {&to.Refill, w.Amount, "refill_amount"},
 			{&to.Period, w.Period, "refill_period_seconds"}} {
 			if set.n == nil {
 				continue
 			}
-			if *set.to = int64(*set.n); *set.to < 1 || *set.to > limiter.MaxTokens {
+			if *set.to = *set.n; *set.to < 1 || *set.to > limiter.MaxTokens {
 				return wrong(i, "has a %s of %d, want 1 to %d", set.name, *set.to, int64(limiter.MaxTokens))
 			}
 		}

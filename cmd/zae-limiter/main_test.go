@@ -27,7 +27,7 @@ func TestTheProgram(t *testing.T) {
 		{"limits list", "", "", "Set AWS_REGION", failed},
 		{"limits sett", "", "", "set", wrong},
 		{"apply -", "no\n", "", "--yes is needed", wrong},
-		{"apply - --yes", "limits: [", "", "manifest -: yaml: line ", wrong}, // it has been read
+		{"apply - --yes", "limits: [", "", "manifest -: line 2: ", wrong}, // it has been read
 	} {
 		var out, errs strings.Builder
 		cmd := exec.CommandContext(t.Context(), self, strings.Fields(c.args)...)

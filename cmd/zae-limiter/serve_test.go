@@ -289,7 +289,8 @@ func TestServeFollowsItsRules(t *testing.T) {
 	conn := s.dial(insecure.NewCredentials())
 	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: none", 1))
 	want := []string{"the rules are refused, the old ones stay in force:",
-		filepath.Join(s.folder, "edge.yaml") + `:4: requests_per_unit is "none", want 0 to 4294967295`}
+		filepath.Join(s.folder, "edge.yaml") +
+			`:4: descriptors: rate_limit: requests_per_unit: found "none", want 0 to 4294967295`}
 	check.Slices(t, []string{<-s.lines, <-s.lines}, want, "says")
 	check.Slices(t, s.codes(conn, "user", "ann", 3), []string{"OK", "OK", "OVER_LIMIT"}, "answers by the old rules")
 	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: 1", 1))
@@ -466,5 +467,5 @@ func TestServeIsWrong(t *testing.T) {
 	s.says(1, "serve --config "+folder+" --tls-cert "+folder+"/server.crt --tls-key "+folder+"/server.key"+
 		" --tls-client-ca "+rules, "edge.yaml has no certificate")
 	check.Must(t, os.WriteFile(rules, []byte("domain: a\nx: y\n"), 0o644))
-	s.says(1, "serve --config "+folder, `edge.yaml:2: "x" is not known here, want domain, descriptors`)
+	s.says(1, "serve --config "+folder, `edge.yaml:2: "x" is not known here, accepted are domain, descriptors`)
 }

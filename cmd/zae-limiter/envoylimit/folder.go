@@ -13,9 +13,10 @@ import (
 
 // ReadFolder reads a configuration as envoyproxy/ratelimit has it: each file of the folder whose name ends in
 // .yaml or .yml and does not begin with a dot is the rules of one domain. Folders below are not read. The error
-// comes from the file system, or names the file and the line of all that is not acceptable:
+// comes from the file system, or names the file and the line of all that has not the form of rules, or else of all
+// that is not acceptable:
 //
-//	edge.yaml:4: unit is "fortnight", want second, minute, hour, day, week, month or year
+//	edge.yaml:4: descriptors: rate_limit: unit: found "fortnight", want second, minute, hour, day, week, month or year
 //
 // detailed_metric and value_to_metric are read, and do nothing: usage is counted for every bucket.
 // Refused are a folder without such files, keys that are not known or not expressible (quota_mode), a * that does

@@ -82,7 +82,7 @@ func TestWatch(t *testing.T) {
 		look("<nil>")
 		write(t, folder, "a.yaml", fmt.Sprintf(limit, "many"))
 		time.Sleep(5 * time.Second)
-		look(`a.yaml:2: requests_per_unit is "many", want 0 to 4294967295`)
+		look(`a.yaml:2: descriptors: rate_limit: requests_per_unit: found "many", want 0 to 4294967295`)
 		write(t, folder, "a.yaml", fmt.Sprintf(limit, "3"))
 		time.Sleep(time.Second)
 		write(t, folder, "a.yaml", fmt.Sprintf(limit, "2"))

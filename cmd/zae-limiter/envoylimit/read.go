@@ -3,12 +3,14 @@ package envoylimit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/zeroae/zae-limiter-go/internal/yamldoc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -16,6 +18,41 @@ import (
 type file struct {
 	name string // for messages
 	text []byte
+}
+
+// rules are what a file says: the rules of one domain.
+type rules struct {
+	Domain      string       `yaml:"domain"`
+	Descriptors []descriptor `yaml:"descriptors"`
+	Lines       yamldoc.Lines
+}
+
+type descriptor struct {
+	Key         string       `yaml:"key"`
+	Value       string       `yaml:"value"`
+	Limit       *rateLimit   `yaml:"rate_limit"`
+	Shadow      bool         `yaml:"shadow_mode"`
+	Metric      bool         `yaml:"detailed_metric"` // is read, and does nothing
+	Descriptors []descriptor `yaml:"descriptors"`
+	Shares      bool         `yaml:"share_threshold"`
+	ValueMetric bool         `yaml:"value_to_metric"` // is read, and does nothing
+	Class       string       `yaml:"class"`
+	Lines       yamldoc.Lines
+}
+
+type rateLimit struct {
+	Unit       unit       `yaml:"unit"`
+	Multiplier uint32     `yaml:"unit_multiplier"`
+	Requests   uint32     `yaml:"requests_per_unit"`
+	Unlimited  bool       `yaml:"unlimited"`
+	Name       string     `yaml:"name"`
+	Replaces   []replaced `yaml:"replaces"`
+	Lines      yamldoc.Lines
+}
+
+type replaced struct {
+	Name  string `yaml:"name"`
+	Lines yamldoc.Lines
 }
 
 // parse reads a configuration: each file is the rules of one domain.
@@ -33,86 +70,79 @@ func parse(files ...file) (*Config, error) {
 	return c, nil
 }
 
-func (p *parser) read(c *Config, text []byte) {
-	root, err := document(text)
-	switch {
-	case err != nil:
-		p.wrong = append(p.wrong, p.worded(err))
-		return
-	case root == nil:
-		p.wrong = append(p.wrong, fmt.Errorf("%s:1: empty, want domain and descriptors", p.file))
-		return
-	}
-	fields := p.fields(root, "domain", "descriptors")
-	if fields == nil {
-		return
-	}
-	domain := p.text(fields["domain"])
-	if domain == "" {
-		p.refuse(root, "domain is empty, want the name of a domain")
-		return
-	}
-	if other := c.domains[domain]; other != nil {
-		p.refuse(fields["domain"], "domain %q is in %s:%d already", domain, other.file, other.line)
-		return
-	}
-	top := &node{file: p.file, line: fields["domain"].Line}
-	p.descriptors(top, domain, fields["descriptors"])
-	c.domains[domain] = top
+// parser reads one file. What has another form than rules is named before what they mean.
+type parser struct {
+	file  string
+	wrong []error
 }
 
-func (p *parser) descriptors(above *node, path string, list *yaml.Node) {
-	for _, item := range p.list(list, "descriptors") {
-		p.descriptor(above, path, item)
+func (p *parser) refuse(line int, format string, args ...any) {
+	at := p.file
+	if line > 0 {
+		at = fmt.Sprintf("%s:%d", p.file, line)
+	}
+	p.wrong = append(p.wrong, fmt.Errorf("%s: %s", at, fmt.Sprintf(format, args...)))
+}
+
+func (p *parser) read(c *Config, text []byte) {
+	var r rules
+	for _, mistake := range yamldoc.Read(text, &r, yamldoc.Options{}) {
+		p.refuse(mistake.Line, "%s", mistake.Text)
+	}
+	line := max(1, r.Lines[""], r.Lines["domain"])
+	switch other := c.domains[r.Domain]; {
+	case p.wrong != nil:
+	case r.Domain == "":
+		p.refuse(line, "domain is empty, want the name of a domain")
+	case other != nil:
+		p.refuse(line, "domain %q is in %s:%d already", r.Domain, other.file, other.line)
+	default:
+		top := &node{file: p.file, line: line}
+		p.descriptors(top, r.Domain, r.Descriptors)
+		c.domains[r.Domain] = top
+	}
+}
+
+func (p *parser) descriptors(above *node, path string, list []descriptor) {
+	for _, d := range list {
+		p.descriptor(above, path, d)
 	}
 }
 
 // descriptor reads a descriptor, with its nested ones, into the node above.
-func (p *parser) descriptor(above *node, path string, item *yaml.Node) {
-	fields := p.fields(item, "key", "value", "rate_limit", "shadow_mode", "detailed_metric", "descriptors",
-		"share_threshold", "value_to_metric", "class")
-	if fields == nil {
-		return
-	}
-	key, value := p.text(fields["key"]), p.text(fields["value"])
-	prefix, wild := strings.CutSuffix(value, "*")
-	n := &node{file: p.file, line: item.Line}
+func (p *parser) descriptor(above *node, path string, d descriptor) {
+	prefix, wild := strings.CutSuffix(d.Value, "*")
+	n := &node{file: p.file, line: d.Lines[""]}
 	switch {
-	case key == "":
-		p.refuse(item, "key is empty, want the key of a descriptor")
+	case d.Key == "":
+		p.refuse(n.line, "key is empty, want the key of a descriptor")
 		return
-	case strings.Contains(key, "*"):
-		p.refuse(fields["key"], "key is %q: a * is accepted at the end of values", key)
+	case strings.Contains(d.Key, "*"):
+		p.refuse(d.Lines["key"], "key is %q: a * is accepted at the end of values", d.Key)
 	case strings.Contains(prefix, "*"):
-		p.refuse(fields["value"], "value is %q: a * is accepted at the end", value)
+		p.refuse(d.Lines["value"], "value is %q: a * is accepted at the end", d.Value)
 	}
-	shares := p.flag(fields["share_threshold"])
-	if shares {
-		n.shares = value
+	if d.Shares {
+		n.shares = d.Value
 	}
-	if shares && !wild {
-		p.refuse(fields["share_threshold"], "share_threshold is true, want a value that ends in *")
+	if d.Shares && !wild {
+		p.refuse(d.Lines["share_threshold"], "share_threshold is true, want a value that ends in *")
 	}
-	for _, metric := range []string{"detailed_metric", "value_to_metric"} {
-		p.flag(fields[metric])
+	path += "|" + d.Key
+	if d.Value != "" {
+		path += "=" + d.Value
 	}
-	path += "|" + key
-	if value != "" {
-		path += "=" + value
-	}
-	if other := above.add(key, value, n); other != nil {
-		p.refuse(item, "%s is in line %d already", path, other.line)
+	if other := above.add(d.Key, d.Value, n); other != nil {
+		p.refuse(n.line, "%s is in line %d already", path, other.line)
 		return
 	}
-	n.rule = p.rule(fields["rate_limit"], path)
-	class := p.text(fields["class"])
-	if class != "" && limiter.PerSecond(LimitName, 1).WithFloor(class, 0).Validate() != nil {
-		p.refuse(fields["class"], "class is %q, want 1 to 32 letters, digits, '_', '.' or '-'", class)
+	if d.Class != "" && limiter.PerSecond(LimitName, 1).WithFloor(d.Class, 0).Validate() != nil {
+		p.refuse(d.Lines["class"], "class is %q, want 1 to 32 letters, digits, '_', '.' or '-'", d.Class)
 	}
-	if shadow := p.flag(fields["shadow_mode"]); n.rule != nil {
-		n.rule.shadow, n.rule.class = shadow, class
+	if n.rule = p.rule(d.Limit, path); n.rule != nil {
+		n.rule.shadow, n.rule.class = d.Shadow, d.Class
 	}
-	p.descriptors(n, path, fields["descriptors"])
+	p.descriptors(n, path, d.Descriptors)
 }
 
 // add puts a node below another. It returns the one that is there already.
@@ -158,43 +188,58 @@ var units = map[string]ratelimit.RateLimitResponse_RateLimit_Unit{
 // longest is the longest period of a limit.
 const longest = 10 * 365 * 24 * time.Hour
 
+// unit is the unit of a rate limit.
+type unit ratelimit.RateLimitResponse_RateLimit_Unit
+
+const wantUnit = "want second, minute, hour, day, week, month or year"
+
+// UnmarshalYAML reads the word for a unit.
+func (u *unit) UnmarshalYAML(n *yaml.Node) error {
+	is, ok := units[strings.ToLower(n.Value)]
+	if !ok {
+		return fmt.Errorf("found %s, %s", yamldoc.Found(n), wantUnit)
+	}
+	*u = unit(is)
+	return nil
+}
+
 // rule reads a rate limit; nil is none.
-func (p *parser) rule(n *yaml.Node, path string) *rule {
-	fields := p.fields(n, "unit", "unit_multiplier", "requests_per_unit", "unlimited", "name", "replaces")
-	if fields == nil {
+func (p *parser) rule(l *rateLimit, path string) *rule {
+	if l == nil {
 		return nil
 	}
-	r := &rule{path: path, name: p.text(fields["name"]), unlimited: p.flag(fields["unlimited"])}
-	for _, item := range p.list(fields["replaces"], "replaces") {
-		switch name := p.text(p.fields(item, "name")["name"]); name {
+	r := &rule{path: path, name: l.Name, unlimited: l.Unlimited}
+	for _, other := range l.Replaces {
+		switch line := other.Lines[""]; other.Name {
 		case "":
-			p.refuse(item, "name is empty, want the name of a rate limit that is replaced")
+			p.refuse(line, "name is empty, want the name of a rate limit that is replaced")
 		case r.name:
-			p.refuse(item, "name is %q: a rate limit cannot replace itself", name)
+			p.refuse(line, "name is %q: a rate limit cannot replace itself", r.name)
 		default:
-			r.replaces = append(r.replaces, name)
+			r.replaces = append(r.replaces, other.Name)
 		}
 	}
+	line, hasUnit := l.Lines[""], l.Lines["unit"] != 0
 	if r.unlimited {
-		if unit := fields["unit"]; unit != nil {
-			p.refuse(unit, "unit is %s and unlimited is true, want one of them", shown(unit))
+		if hasUnit {
+			p.refuse(l.Lines["unit"], "unlimited is true and there is a unit, want one of them")
 		}
 		return r
 	}
-	requests := p.number(n, fields, "requests_per_unit", 0, 1<<32-1)
-	unit, ok := units[strings.ToLower(p.text(fields["unit"]))]
-	if !ok {
-		at := n
-		if fields["unit"] != nil {
-			at = fields["unit"]
-		}
-		p.refuse(at, "unit is %q, want second, minute, hour, day, week, month or year", p.text(fields["unit"]))
+	if l.Lines["requests_per_unit"] == 0 {
+		p.refuse(line, "requests_per_unit is missing, want 0 to %d", uint32(math.MaxUint32))
+	}
+	if !hasUnit {
+		p.refuse(line, "unit is missing, %s", wantUnit)
 		return r
 	}
-	multiplier := uint64(1)
-	if fields["unit_multiplier"] != nil {
-		multiplier = p.number(n, fields, "unit_multiplier", 1, uint64(longest/periods[unit]))
+	u, multiplier := ratelimit.RateLimitResponse_RateLimit_Unit(l.Unit), uint32(1)
+	if line := l.Lines["unit_multiplier"]; line != 0 {
+		most := uint32(longest / periods[u])
+		if multiplier = l.Multiplier; multiplier < 1 || multiplier > most {
+			p.refuse(line, "unit_multiplier is %d, want 1 to %d", multiplier, most)
+		}
 	}
-	r.set(uint32(requests), unit, uint32(multiplier))
+	r.set(l.Requests, u, multiplier)
 	return r
 }

@@ -11,60 +11,61 @@ import (
 
 // What is not acceptable is named with its file and line, all of it at once.
 func TestConfigurationErrors(t *testing.T) {
-	const keys = ", want key, value, rate_limit, shadow_mode, detailed_metric, descriptors, share_threshold, " +
+	const keys = "key, value, rate_limit, shadow_mode, detailed_metric, descriptors, share_threshold, " +
 		"value_to_metric, class"
+	const mapping = " a mapping with any of " + keys
 	const a = "domain: a\ndescriptors:\n- key: a\n"
 	const limit = a + "  rate_limit: "
 	const rate = "unit, unit_multiplier, requests_per_unit, unlimited, name, replaces"
 	for text, want := range map[string]string{
-		"":                                    "1: empty, want domain and descriptors",
-		"# nothing\n---\n":                    "1: empty, want domain and descriptors",
-		"edge":                                `1: found "edge", want domain, descriptors`,
+		"":                                    "1: domain is empty, want the name of a domain",
+		"# nothing\n---\n":                    "1: domain is empty, want the name of a domain",
+		"edge":                                `1: found "edge", want a mapping with any of domain, descriptors`,
 		"\ndescriptors: []":                   "2: domain is empty, want the name of a domain",
-		"domain: []":                          "1: found a list, want a text\n1: domain is empty, want the name of a domain",
-		"domain: a\nextra: 1":                 `2: "extra" is not known here, want domain, descriptors`,
+		"domain: []":                          "1: domain: found a list, want text",
+		"domain: a\nextra: 1":                 `2: "extra" is not known here, accepted are domain, descriptors`,
 		"domain: a\n? [x]\n: 1":               `2: cannot use '[]interface {}{"x"}' as a map key; try decoding into yaml.Node`,
-		"domain: a\n~: 1":                     `2: a key is null, want domain, descriptors`,
-		"domain: a\ndomain: b":                `2: mapping key "domain" already defined at line 1`,
-		"domain: a\n---\ndomain: b":           "2: a second document, want one in a file",
+		"domain: a\n~: 1":                     `2: the key is null; in quotes it is a name: "~"`,
+		"domain: a\ndomain: b":                `2: "domain" is there already, in line 1`,
+		"domain: a\n---\ndomain: b":           "2: more than one document",
 		"domain: a\n b: c: d":                 "2: mapping values are not allowed in this context",
 		"domain: *a":                          "1: unknown anchor 'a' referenced",
 		"domain: a\x00":                       " control characters are not allowed (value: 0)",
-		"domain: a\ndescriptors: {key: a}":    "2: descriptors is a mapping, want a list",
-		"domain: a\ndescriptors:\n- \n":       "3: nothing is in an item of descriptors",
-		"domain: a\ndescriptors:\n- a":        `3: found "a"` + keys,
+		"domain: a\ndescriptors: {key: a}":    "2: descriptors: found a mapping, want a list",
+		"domain: a\ndescriptors:\n- \n":       "3: descriptors: found nothing in an item, want" + mapping,
+		"domain: a\ndescriptors:\n- a":        `3: descriptors: found "a", want` + mapping,
 		"domain: a\ndescriptors:\n- value: a": "3: key is empty, want the key of a descriptor",
 		"domain: a\ndescriptors:\n- key: a*":  `3: key is "a*": a * is accepted at the end of values`,
 		a + "  value: b*c":                    `4: value is "b*c": a * is accepted at the end`,
 		a + "- key: b\n- key: a":              "5: a|a is in line 3 already",
 		"domain: a\ndescriptors:\n- {key: a, value: b}\n- {key: a, value: b}":   "4: a|a=b is in line 3 already",
 		"domain: a\ndescriptors:\n- {key: a, value: b*}\n- {key: a, value: b*}": "4: a|a=b* is in line 3 already",
-		a + "  quota_mode: true":      `4: "quota_mode" is not known here` + keys,
-		a + "  shadow_mode: perhaps":  `4: found "perhaps", want true or false`,
+		a + "  quota_mode: true":      `4: descriptors: "quota_mode" is not known here, accepted are ` + keys,
+		a + "  shadow_mode: perhaps":  `4: descriptors: shadow_mode: found "perhaps", want true or false`,
 		a + "  class: a b":            `4: class is "a b", want 1 to 32 letters, digits, '_', '.' or '-'`,
 		a + "  share_threshold: true": "4: share_threshold is true, want a value that ends in *",
-		limit + "5":                   `4: found "5", want ` + rate,
-		limit + "\n    <<: {}": "5: << is not read, want the keys themselves\n" +
-			"5: requests_per_unit is missing, want 0 to 4294967295\n" +
-			`5: unit is "", want second, minute, hour, day, week, month or year`,
+		limit + "5":                   `4: descriptors: rate_limit: found "5", want a mapping with any of ` + rate,
+		limit + "\n    <<: {}": "5: requests_per_unit is missing, want 0 to 4294967295\n" +
+			"5: unit is missing, want second, minute, hour, day, week, month or year",
 		limit + "{unit: day}": "4: requests_per_unit is missing, want 0 to 4294967295",
-		limit + "\n    requests_per_unit: 1": `5: unit is "", want second, minute, ` +
+		limit + "\n    requests_per_unit: 1": "5: unit is missing, want second, minute, " +
 			"hour, day, week, month or year",
-		limit + "\n    unit: eon\n    requests_per_unit: -1": "6: requests_per_unit is " +
-			`"-1", want 0 to 4294967295` + "\n" + `5: unit is "eon", want second, minute, hour, day, week, month or year`,
+		limit + "\n    unit: eon\n    requests_per_unit: -1": "5: descriptors: rate_limit: " +
+			`unit: found "eon", want second, minute, hour, day, week, month or year` + "\n" +
+			`6: descriptors: rate_limit: requests_per_unit: found "-1", want 0 to 4294967295`,
 		limit + "{unit: year, requests_per_unit: 1, unit_multiplier: 11}": "4: " +
-			`unit_multiplier is "11", want 1 to 10`,
-		limit + "{unit: day, requests_per_unit: 4294967296}": "4: requests_per_unit is " +
-			`"4294967296", want 0 to 4294967295`,
-		limit + "{unit: day, unlimited: true}": `4: unit is "day" and unlimited is true` +
-			", want one of them",
+			"unit_multiplier is 11, want 1 to 10",
+		limit + "{unit: day, requests_per_unit: 4294967296}": "4: descriptors: rate_limit: " +
+			`requests_per_unit: found "4294967296", want 0 to 4294967295`,
+		limit + "{unit: day, unlimited: true}": "4: unlimited is true and there is a unit, " +
+			"want one of them",
 		limit + "\n    name: x\n    unlimited: true\n    replaces:\n    - name: x": "8: " +
 			`name is "x": a rate limit cannot replace itself`,
 		limit + "\n    unlimited: true\n    replaces:\n    - {}": "7: name is empty, " +
 			"want the name of a rate limit that is replaced",
-		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 0}": `4: unit_multiplier is "0", want 1 to 3650`,
-		limit + "{unit: day, requests_per_unit: [1]}": "4: requests_per_unit is a list, " +
-			"want 0 to 4294967295",
+		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 0}": "4: unit_multiplier is 0, want 1 to 3650",
+		limit + "{unit: day, requests_per_unit: [1]}": "4: descriptors: rate_limit: " +
+			"requests_per_unit: found a list, want 0 to 4294967295",
 		"domain: a\n---\n[": "4: did not find expected node content",
 		"domain: a\ndescriptors: &d\n- {key: a, descriptors: *d}": "3: anchor 'd' value contains itself",
 	} {
@@ -87,7 +88,7 @@ descriptors:
     detailed_metric: true
     rate_limit: &tight {unit: MINUTE, requests_per_unit: 5, name: tight}
   - {key: status, value: true, rate_limit: *tight, descriptors: ~}
-  - {key: other, value: 4*}
+  - {key: other, value: 4*, rate_limit: {<<: *tight, requests_per_unit: 7}}
   - {key: status, value: 4*, rate_limit: *tight}
   - key: status
     value:
@@ -107,6 +108,10 @@ descriptors:
 		if r == nil || r.said.Unit != minute || r.said.RequestsPerUnit != 5 || r.name != "tight" {
 			t.Errorf("%s: %+v", value, r)
 		}
+	}
+	if r, _ := c.domains["edge"].find([]entry{{"other", "4"}}); r == nil || r.said.RequestsPerUnit != 7 ||
+		r.name != "tight" {
+		t.Errorf("merged: %+v", r)
 	}
 	if r, named := c.domains["edge"].find([]entry{{"status", "500"}}); r != nil || len(named) != 1 {
 		t.Errorf("without a rate limit: %+v %v", r, named)
