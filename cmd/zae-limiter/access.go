@@ -18,55 +18,48 @@ const accessLong = `There is a switch for an entity on a resource, one for the e
 resource. The first of them that is set decides; if none is, requests are served. Limits
 stay as they are. The change is shown first, and has to be confirmed (or --yes).`
 
-func disableCommand(a *app) *cobra.Command {
-	return accessCommand(a, &cobra.Command{
-		Use: "disable {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE}", Short: "serve no requests, whatever the limits",
-		Long: "Serve no requests, whatever the limits.\n\n" + accessLong,
-		Example: "  zae-limiter disable -r gpt-4\n" +
-			"  zae-limiter enable -e acme -r gpt-4\n" +
-			"  zae-limiter enable -r gpt-4 --inherit",
-	}, func() admin.Access { return admin.AccessDisabled })
-}
-
-func enableCommand(a *app) *cobra.Command {
-	inherit := false
-	cmd := accessCommand(a, &cobra.Command{
-		Use:   "enable {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE} [--inherit]",
-		Short: "serve requests by their limits, even where a wider switch says disabled",
-		Long:  "Serve requests by their limits, even where a wider switch says disabled.\n\n" + accessLong,
-	}, func() admin.Access {
-		if inherit {
-			return admin.AccessInherited
+// accessCommands are the commands that set the switch of a scope.
+func accessCommands(a *app) (out []*cobra.Command) {
+	for _, c := range []struct {
+		to                                admin.Access
+		name, flags, short, long, example string
+		then                              string
+	}{
+		{to: admin.AccessDisabled, name: "disable", short: "serve no requests, whatever the limits",
+			long: "Serve no requests, whatever the limits.\n\n" + accessLong,
+			example: "  zae-limiter disable -r gpt-4\n" +
+				"  zae-limiter enable -e acme -r gpt-4\n" +
+				"  zae-limiter enable -r gpt-4 --inherit",
+			then: "Its requests are refused within a minute."},
+		{to: admin.AccessEnabled, name: "enable", flags: " [--inherit]",
+			short: "serve requests by their limits, even where a wider switch says disabled",
+			long:  "Serve requests by their limits, even where a wider switch says disabled.\n\n" + accessLong,
+			then:  "Its requests are served by their limits."},
+		{to: admin.AccessBypassed, name: "bypass",
+			short: "grant every request and take nothing for it, whatever the limits",
+			long: "Grant every request and take nothing for it, whatever the limits. It is not counted as\n" +
+				"usage. Python clients before 0.17 go by the limits.\n\n" + accessLong + "\nenable --inherit ends it.",
+			then: "Its requests are granted within a minute, and take nothing."},
+	} {
+		inherit := false
+		cmd := decideCommand(a, &cobra.Command{
+			Use:   c.name + " {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE}" + c.flags,
+			Short: c.short, Long: c.long, Example: c.example,
+		}, func(run *call, at admin.Scope) decision {
+			to, then := c.to, c.then
+			if inherit {
+				to, then = admin.AccessInherited, "The next wider switch decides."
+			}
+			return decision{"access", func(was admin.Config) string { return was.Access.String() }, to.String(),
+				fmt.Sprintf("Change access of %s? %s", at, then), shownAccess{Access: to.String()},
+				func() (admin.Reached, error) { return run.ns.SetAccess(run.ctx, at, to) }}
+		})
+		if c.flags != "" {
+			cmd.Flags().BoolVar(&inherit, "inherit", false, "decide nothing here: neither enabled nor disabled")
 		}
-		return admin.AccessEnabled
-	})
-	cmd.Flags().BoolVar(&inherit, "inherit", false, "decide nothing here: neither enabled nor disabled")
-	return cmd
-}
-
-func bypassCommand(a *app) *cobra.Command {
-	return accessCommand(a, &cobra.Command{
-		Use:   "bypass {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE}",
-		Short: "grant every request and take nothing for it, whatever the limits",
-		Long: "Grant every request and take nothing for it, whatever the limits. It is not counted as\n" +
-			"usage. Python clients before 0.17 go by the limits.\n\n" + accessLong + "\nenable --inherit ends it.",
-	}, func() admin.Access { return admin.AccessBypassed })
-}
-
-func accessCommand(a *app, cmd *cobra.Command, to func() admin.Access) *cobra.Command {
-	return decideCommand(a, cmd, func(c *call, yes bool, at admin.Scope) (answer, error) {
-		to := to()
-		then := map[admin.Access]string{
-			admin.AccessDisabled:  "Its requests are refused within a minute.",
-			admin.AccessEnabled:   "Its requests are served by their limits.",
-			admin.AccessBypassed:  "Its requests are granted within a minute, and take nothing.",
-			admin.AccessInherited: "The next wider switch decides.",
-		}
-		question := fmt.Sprintf("Change access of %s? %s", at, then[to])
-		return c.decide(yes, at, decision{"access", func(was admin.Config) string { return was.Access.String() },
-			to.String(), question, shownAccess{Access: to.String()},
-			func(c *call) (admin.Reached, error) { return c.ns.SetAccess(c.ctx, at, to) }})
-	})
+		out = append(out, cmd)
+	}
+	return out
 }
 
 func cascadeCommand(a *app) *cobra.Command {
@@ -92,50 +85,46 @@ func cascadeCommand(a *app) *cobra.Command {
 			}
 			return nil
 		},
-	}, func(c *call, yes bool, at admin.Scope) (answer, error) {
-		question := fmt.Sprintf("Change the cascade policy of %s?", at)
-		return c.decide(yes, at, decision{"charges parents",
-			func(was admin.Config) string { return "cascade: " + was.Cascade.String() }, "cascade: " + to.String(),
-			question, shownAccess{Cascade: to.String()},
-			func(c *call) (admin.Reached, error) { return c.ns.SetCascade(c.ctx, at, to) }})
+	}, func(c *call, at admin.Scope) decision {
+		return decision{"charges parents", func(was admin.Config) string { return "cascade: " + was.Cascade.String() },
+			"cascade: " + to.String(), fmt.Sprintf("Change the cascade policy of %s?", at),
+			shownAccess{Cascade: to.String()},
+			func() (admin.Reached, error) { return c.ns.SetCascade(c.ctx, at, to) }}
 	})
 }
 
-// decideCommand makes a command that changes what a scope says besides limits.
-func decideCommand(a *app, cmd *cobra.Command, do func(*call, bool, admin.Scope) (answer, error)) *cobra.Command {
+// decision is a change of what a scope says besides limits.
+type decision struct {
+	head         string
+	was          func(admin.Config) string
+	to, question string
+	shown        shownAccess
+	set          func() (admin.Reached, error)
+}
+
+// decideCommand makes a command that carries out a decision. It shows what the scope says and what it is to say, asks,
+// and sets it. A scope that says so already goes to the buckets that do not know it yet, without a question.
+func decideCommand(a *app, cmd *cobra.Command, decide func(*call, admin.Scope) decision) *cobra.Command {
 	var at admin.Scope
-	var yes bool
 	cmd.PreRunE = func(c *cobra.Command, _ []string) error {
 		if at == (admin.Scope{}) {
 			return usage(c, "neither --entity nor --resource is given")
 		}
 		return nil
 	}
-	return asks(scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) { return do(c, yes, at) }), &at), &yes)
-}
-
-// decision is what a scope is to say.
-type decision struct {
-	head         string
-	was          func(admin.Config) string
-	to, question string
-	shown        shownAccess
-	set          func(*call) (admin.Reached, error)
-}
-
-// decide shows what a scope says and what it is to say, asks, and sets it. One that says so
-// already goes to the buckets that do not know it yet, without a question.
-func (c *call) decide(yes bool, at admin.Scope, d decision) (answer, error) {
-	was, err := c.stored(at)
-	if unanswered(err) {
-		return answer{}, err
-	}
-	set := func(c *call) (answer, error) {
-		n, err := d.set(c)
-		d.shown.Entity, d.shown.Resource, d.shown.Buckets = at.Entity, at.Resource, n.Buckets
-		r := rows{head: []string{"entity", "resource", d.head, "buckets"}}
-		r.add(anyone(at.Entity), anyone(at.Resource), d.shown.Access+d.shown.Cascade, n.Buckets)
-		return answer{value: d.shown, rows: r}, err
-	}
-	return c.change(yes, d.question, at.String()+" ", []string{d.was(was)}, []string{d.to}, set, set)
+	return a.asks(scopeFlags(a.inNamespace(cmd, func(c *call) (answer, error) {
+		was, err := c.stored(at)
+		if unanswered(err) {
+			return answer{}, err
+		}
+		d := decide(c, at)
+		set := func() (answer, error) {
+			n, err := d.set()
+			d.shown.Entity, d.shown.Resource, d.shown.Buckets = at.Entity, at.Resource, n.Buckets
+			r := rows{head: []string{"entity", "resource", d.head, "buckets"}}
+			r.add(anyone(at.Entity), anyone(at.Resource), d.shown.Access+d.shown.Cascade, n.Buckets)
+			return answer{value: d.shown, rows: r}, err
+		}
+		return c.change(d.question, at.String()+" ", []string{d.was(was)}, []string{d.to}, set, set)
+	}), &at))
 }

@@ -33,6 +33,7 @@ type app struct {
 	principal, format string
 	timeout           time.Duration
 	progress          *progress
+	yes               bool            // no question is asked
 	interrupted       <-chan struct{} // closed when the command is to end; nil: never
 	memory            memory          // in place of AWS, in tests; nil: none
 }
@@ -60,13 +61,13 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 func root(a *app) *cobra.Command {
 	cmd := group("zae-limiter", "manage the limits, entities and namespaces of a limiter's table",
-		limitsCommand(a), disableCommand(a), enableCommand(a), bypassCommand(a),
-		cascadeCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
+		limitsCommand(a), cascadeCommand(a), policyCommand(a), planCommand(a), applyCommand(a),
 		entityCommand(a), namespaceCommand(a),
 		peekCommand(a), resetCommand(a), creditCommand(a), raiseCommand(a), usageCommand(a), topCommand(a),
 		thresholdsCommand(a),
 		auditCommand(a), tableCommand(a), statusCommand(a), replayCommand(a), devCommand(a), loadCommand(a),
 		costCommand(a), serveCommand(a), dashboardCommand(a), versionCommand(a))
+	cmd.AddCommand(accessCommands(a)...)
 	cmd.Long = cmd.Short + `.
 
 The exit status is 0 when the command has done its work, 1 when it failed, and 2 when

@@ -90,21 +90,21 @@ func once(ns *admin.Namespace, id string) (*admin.Namespace, error) {
 const idFlag = "carried out once for this id within three days, whatever became of the answer"
 
 func resetCommand(a *app) *cobra.Command {
-	id, yes := "", false
+	id := ""
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
 		Long: "Fill a bucket up, all limits or those named. Debt is forgiven. A bucket that cannot be\n" +
 			"read is removed, so the next request finds a full one. What it holds is shown first, and\n" +
 			"it has to be confirmed (or --yes).",
 	}, func(c *call) (answer, error) {
-		return c.reset(yes, id)
+		return c.reset(id)
 	})
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // reset shows what the bucket holds, asks, and fills it up.
-func (c *call) reset(yes bool, id string) (answer, error) {
+func (c *call) reset(id string) (answer, error) {
 	of := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
 	for b, err := range c.ns.Buckets(c.ctx, of) {
 		switch {
@@ -116,7 +116,7 @@ func (c *call) reset(yes bool, id string) (answer, error) {
 			c.leaves(bucketLines(b, c.args[2:]...)...)
 		}
 	}
-	return c.sure(yes, fmt.Sprintf("Fill bucket %s up?", of), func(c *call) (answer, error) {
+	return c.sure(fmt.Sprintf("Fill bucket %s up?", of), func() (answer, error) {
 		ns, err := once(c.ns, id)
 		if err != nil {
 			return answer{}, err
@@ -164,7 +164,7 @@ func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
 
 // raiseCommand raises limits until an instant, or for so many periods.
 func raiseCommand(a *app) *cobra.Command {
-	more, id, text, periods, end, yes := limiter.Costs{}, "", "", 0, false, false
+	more, id, text, periods, end := limiter.Costs{}, "", "", 0, false
 	var until time.Time
 	cmd := a.inNamespace(&cobra.Command{
 		Use:   "raise ENTITY RESOURCE LIMIT[=AMOUNT]...",
@@ -186,7 +186,7 @@ func raiseCommand(a *app) *cobra.Command {
 		},
 	}, func(c *call) (answer, error) {
 		if end {
-			return c.endRaises(yes)
+			return c.endRaises()
 		}
 		ns, err := once(c.ns, id)
 		if err != nil {
@@ -207,11 +207,11 @@ func raiseCommand(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; this has to be confirmed (or --yes)")
 	cmd.Flags().IntVar(&periods, "for", 0, "so many periods: of a quota the present one and those that follow")
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // endRaises shows the raises of the named limits, asks, and ends them.
-func (c *call) endRaises(yes bool) (answer, error) {
+func (c *call) endRaises() (answer, error) {
 	at := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
 	stored, err := c.ns.Config(c.ctx, at)
 	if err != nil && !errors.Is(err, admin.ErrNotFound) {
@@ -222,7 +222,7 @@ func (c *call) endRaises(yes bool) (answer, error) {
 			c.leaves(r.Limit + ": " + r.String())
 		}
 	}
-	return c.sure(yes, fmt.Sprintf("End these raises of %s?", at), func(c *call) (answer, error) {
+	return c.sure(fmt.Sprintf("End these raises of %s?", at), func() (answer, error) {
 		return answer{value: map[string]any{"ended": c.args[2:]}, none: "ended"},
 			c.ns.EndRaises(c.ctx, at.Entity, at.Resource, c.args[2:]...)
 	})

@@ -109,7 +109,7 @@ func entityGet(a *app) *cobra.Command {
 
 func entityMove(a *app) *cobra.Command {
 	var parent string
-	var alone, yes bool
+	var alone bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "move ID {--parent ID | --no-parent}", Short: "give an entity another parent, or none",
 		Long: "Give an entity another parent, or none. Whether it is charged to its parent stays as it\n" +
@@ -122,28 +122,27 @@ func entityMove(a *app) *cobra.Command {
 			return nil
 		},
 	}, func(c *call) (answer, error) {
-		return c.move(yes, parent)
+		return c.move(parent)
 	})
 	cmd.Flags().StringVar(&parent, "parent", "", "entity that this one belongs to from now on")
 	cmd.Flags().BoolVar(&alone, "no-parent", false, "it belongs to none")
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // move shows the parent that an entity has and the one that it is to have, asks, and moves it.
 // Where they are the same, buckets are changed that are not yet, without a question.
-func (c *call) move(yes bool, parent string) (answer, error) {
+func (c *call) move(parent string) (answer, error) {
 	was, err := c.ns.Entity(c.ctx, c.args[0])
 	if err != nil {
 		return answer{}, err
 	}
-	move := func(c *call) (answer, error) {
+	move := func() (answer, error) {
 		e, err := c.ns.MoveEntity(c.ctx, c.args[0], parent)
 		return entitiesAnswer(e), err
 	}
 	now := was
 	now.Parent = parent
-	return c.change(yes, fmt.Sprintf("Move entity %q?", was.ID), "", []string{belongs(was)}, []string{belongs(now)}, move,
-		move)
+	return c.change(fmt.Sprintf("Move entity %q?", was.ID), "", []string{belongs(was)}, []string{belongs(now)}, move, move)
 }
 
 // belongs says whose child an entity is.
@@ -167,7 +166,6 @@ func entityChildren(a *app) *cobra.Command {
 }
 
 func entityDelete(a *app) *cobra.Command {
-	var yes bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "delete ID", Short: "remove an entity with its limits, buckets and usage",
 		Long: "Remove an entity with its limits, buckets and usage. All but the usage is shown first,\n" +
@@ -183,11 +181,11 @@ func entityDelete(a *app) *cobra.Command {
 		if err != nil {
 			return answer{}, err
 		}
-		return c.sure(yes, question, func(c *call) (answer, error) {
+		return c.sure(question, func() (answer, error) {
 			return removedAnswer(c.ns.DeleteEntity(c.ctx, id))
 		})
 	})
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // holdings shows all items of an entity, and goes on where one cannot be read.

@@ -16,13 +16,12 @@ import (
 
 // limitsChange is what set and delete are asked to do.
 type limitsChange struct {
-	at                      admin.Scope
-	everybody, replace, yes bool
+	at                 admin.Scope
+	everybody, replace bool
 }
 
-func (l *limitsChange) flags(cmd *cobra.Command) *cobra.Command {
-	everybodyFlag(cmd, &l.everybody)
-	return asks(scopeFlags(cmd, &l.at), &l.yes)
+func (l *limitsChange) flags(a *app, cmd *cobra.Command) *cobra.Command {
+	return a.asks(everybodyFlag(scopeFlags(cmd, &l.at), &l.everybody))
 }
 
 // check wants either a scope or everybody.
@@ -36,7 +35,7 @@ func (l *limitsChange) check(c *cobra.Command) error {
 func limitsSet(a *app) *cobra.Command {
 	var l limitsChange
 	var limits []limiter.Limit
-	cmd := l.flags(a.inNamespace(&cobra.Command{
+	cmd := l.flags(a, a.inNamespace(&cobra.Command{
 		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, and keep the others",
 		Long: "Store limits, and bring them to all buckets. Limits of other names stay. The difference\n" +
 			"is shown first, and has to be confirmed (or --yes).\n\n" + manifest.Syntax,
@@ -72,14 +71,14 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 	}
 	if err != nil { // what cannot be read cannot be compared either
 		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)
-		return c.sure(l.yes, question, func(c *call) (answer, error) {
+		return c.sure(question, func() (answer, error) {
 			return configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
 		})
 	}
 	question := fmt.Sprintf("Change the limits of %s?", l.of())
-	return c.change(l.yes, question, l.at.String()+" ", was.Lines(), now.Lines(), func(c *call) (answer, error) {
+	return c.change(question, l.at.String()+" ", was.Lines(), now.Lines(), func() (answer, error) {
 		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
-	}, func(c *call) (answer, error) {
+	}, func() (answer, error) {
 		c.say("nothing to change")
 		return configsAnswer(now), nil
 	})
@@ -126,7 +125,7 @@ func merge(there, limits []limiter.Limit) []limiter.Limit {
 
 func limitsDelete(a *app) *cobra.Command {
 	var l limitsChange
-	return l.flags(a.inNamespace(&cobra.Command{
+	return l.flags(a, a.inNamespace(&cobra.Command{
 		Use:   "delete [-e ENTITY] [-r RESOURCE]",
 		Short: "remove the limits of one scope; the next wider one is in force then",
 		Long: "Remove all limits of one scope; the next wider one is in force then. They are shown\n" +
@@ -146,15 +145,15 @@ func (l *limitsChange) remove(c *call) (answer, error) {
 	}
 	if unread != nil {
 		c.leaves(fmt.Sprintf("%s what cannot be read: %v", l.at, unread))
-		return c.sure(l.yes, question, func(c *call) (answer, error) {
+		return c.sure(question, func() (answer, error) {
 			return l.removed(was), c.ns.DeleteLimits(c.ctx, l.at)
 		})
 	}
 	now, gone := was, admin.Config{Scope: l.at, Limits: was.Limits}
 	now.Limits = nil
-	return c.change(l.yes, question, l.at.String()+" ", was.Lines(), now.Lines(), func(c *call) (answer, error) {
+	return c.change(question, l.at.String()+" ", was.Lines(), now.Lines(), func() (answer, error) {
 		return l.removed(gone), c.ns.ChangeLimits(c.ctx, was)
-	}, func(*call) (answer, error) { return l.removed(now), nil })
+	}, func() (answer, error) { return l.removed(now), nil })
 }
 
 // removed answers with what has left the scope.

@@ -34,14 +34,13 @@ func planCommand(a *app) *cobra.Command {
 }
 
 func applyCommand(a *app) *cobra.Command {
-	var yes bool
 	cmd := a.does(&cobra.Command{
 		Use: "apply FILE", Short: "store the limits and entities that a manifest declares",
 		Long: "Store what a manifest (YAML or JSON, - for standard input) declares: limits, switches,\n" +
 			"and entities with their parents. What an earlier one declared, and this one does not,\n" +
 			"is deleted. What nobody declared stays.",
 		PreRunE: func(c *cobra.Command, files []string) error {
-			if files[0] == "-" && !yes {
+			if files[0] == "-" && !a.yes {
 				return usage(c, "the manifest comes from where the answer would: --yes is needed")
 			}
 			return nil
@@ -55,14 +54,14 @@ func applyCommand(a *app) *cobra.Command {
 			a.say("%s", summary(plan))
 		}
 		if err == nil && plan.Changes() > 0 {
-			err = a.sure(yes, fmt.Sprintf("Apply %s?", count(plan.Changes(), "changes")))
+			err = a.sure(fmt.Sprintf("Apply %s?", count(plan.Changes(), "changes")))
 		}
 		if err != nil {
 			return answer{}, err
 		}
 		return answer{}, a.apply(c.ctx, ns, plan)
 	})
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // apply carries out a plan, also one without changes: it records what the manifest manages.

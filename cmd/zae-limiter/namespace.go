@@ -52,7 +52,6 @@ func namespaceList(a *app) *cobra.Command {
 }
 
 func namespaceDelete(a *app) *cobra.Command {
-	var yes bool
 	cmd := a.onTable(&cobra.Command{
 		Use: "delete NAME", Short: "delete a namespace by its name; recover undoes that, purge removes its contents",
 		PreRun: func(_ *cobra.Command, names []string) {
@@ -65,7 +64,7 @@ func namespaceDelete(a *app) *cobra.Command {
 		}
 		a.leaves(spaceLine(info))
 		question := fmt.Sprintf("Delete namespace %q? Its clients are refused within a minute.", info.Name)
-		return c.sure(yes, question, func(c *call) (answer, error) {
+		return c.sure(question, func() (answer, error) {
 			if err := c.all.DeleteNamespace(c.ctx, info.ID); err != nil {
 				return answer{}, err
 			}
@@ -74,7 +73,7 @@ func namespaceDelete(a *app) *cobra.Command {
 			return namespacesAnswer(info), nil
 		})
 	})
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // spaceLine names a namespace that leaves.
@@ -103,7 +102,6 @@ func namespaceRecover(a *app) *cobra.Command {
 }
 
 func namespacePurge(a *app) *cobra.Command {
-	var yes bool
 	cmd := a.onTable(&cobra.Command{
 		Use: "purge ID", Short: "remove a deleted namespace with everything in it, for good",
 	}, func(c *call) (answer, error) {
@@ -125,7 +123,7 @@ func namespacePurge(a *app) *cobra.Command {
 			}
 		}
 		question := fmt.Sprintf("Remove everything in namespace %s, for good?", id)
-		return c.sure(yes, question, func(c *call) (answer, error) {
+		return c.sure(question, func() (answer, error) {
 			n, err := c.all.PurgeNamespace(c.ctx, id)
 			if err == nil && n == 0 && !there {
 				a.say("nothing was there: it is purged already, or namespace list --all has another ID")
@@ -133,5 +131,5 @@ func namespacePurge(a *app) *cobra.Command {
 			return removedAnswer(n, err)
 		})
 	})
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }

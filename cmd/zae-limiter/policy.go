@@ -48,7 +48,6 @@ type shownPolicy struct {
 func policySet(a *app) *cobra.Command {
 	var unavailable, keep string
 	var retention time.Duration
-	var yes bool
 	policies := map[string]limiter.Policy{
 		"block": limiter.PolicyBlock, "allow": limiter.PolicyAllow, "undecided": limiter.PolicyDefault,
 	}
@@ -77,16 +76,16 @@ func policySet(a *app) *cobra.Command {
 		if keep != "" {
 			s.AuditRetention = new(retention)
 		}
-		return c.configure(yes, s)
+		return c.configure(s)
 	})
 	cmd.Flags().StringVar(&unavailable, "on-unavailable", "", "block, allow or undecided")
 	complete(cmd, "on-unavailable", []string{"block", "allow", "undecided"})
 	cmd.Flags().StringVar(&keep, "audit-retention", "", "like 90d; 0d: undecided")
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // configure shows the settings that change, before and after, asks, and changes them.
-func (c *call) configure(yes bool, s admin.Settings) (answer, error) {
+func (c *call) configure(s admin.Settings) (answer, error) {
 	was, err := c.stored(admin.Scope{})
 	if err != nil {
 		return answer{}, err
@@ -103,12 +102,12 @@ func (c *call) configure(yes bool, s admin.Settings) (answer, error) {
 		change("audit retention", dayText(was.AuditRetention), dayText(*keep))
 	}
 	question := fmt.Sprintf("Change the policy of namespace %q?", c.ns.Name())
-	return c.change(yes, question, "", from, to, func(c *call) (answer, error) {
+	return c.change(question, "", from, to, func() (answer, error) {
 		if err := c.ns.Configure(c.ctx, s); err != nil {
 			return answer{}, err
 		}
 		return policyAnswer(c)
-	}, func(c *call) (answer, error) {
+	}, func() (answer, error) {
 		c.say("nothing to change")
 		return policyAnswer(c)
 	})

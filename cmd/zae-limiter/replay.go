@@ -30,7 +30,7 @@ type shownReplay struct {
 
 func replayCommand(a *app) *cobra.Command {
 	var stack string
-	var deliver, yes bool
+	var deliver bool
 	cmd := a.does(&cobra.Command{
 		Use: "replay [--deliver]", Short: "list what the functions gave up; --deliver delivers it again",
 		Long: `List what the functions of a deployed stack gave up or set aside: batches in the
@@ -51,7 +51,7 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 		}
 		all, err := a.connect(c.ctx, cfg, stack)
 		if err == nil && deliver {
-			err = a.sure(yes, "Deliver again what the functions gave up, and delete what comes through?")
+			err = a.sure("Deliver again what the functions gave up, and delete what comes through?")
 		}
 		if err != nil {
 			return answer{}, err
@@ -60,7 +60,7 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 	})
 	cmd.Flags().StringVar(&stack, "stack", stackName, "name of the stack")
 	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what came through")
-	return asks(cmd, &yes)
+	return a.asks(cmd)
 }
 
 // replay goes through the objects of all buckets. Where one cannot be listed, it answers with those before.

@@ -14,8 +14,8 @@ import (
 
 // asks adds --yes to a command that removes or overwrites something. Such a command shows
 // what leaves first, and asks.
-func asks(cmd *cobra.Command, yes *bool) *cobra.Command {
-	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+func (a *app) asks(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 
@@ -59,8 +59,8 @@ func bucketLines(b admin.Bucket, limits ...string) []string {
 }
 
 // sure asks before something that cannot be undone.
-func (a *app) sure(yes bool, question string) error {
-	if yes {
+func (a *app) sure(question string) error {
+	if a.yes {
 		return nil
 	}
 	a.progress.clear()
@@ -77,26 +77,24 @@ func (a *app) sure(yes bool, question string) error {
 }
 
 // sure does what cannot be undone once somebody has said yes to it.
-func (c *call) sure(yes bool, question string, do func(*call) (answer, error)) (answer, error) {
-	if err := c.app.sure(yes, question); err != nil {
+func (c *call) sure(question string, do func() (answer, error)) (answer, error) {
+	if err := c.app.sure(question); err != nil {
 		return answer{}, err
 	}
-	return do(c)
+	return do()
 }
 
 // change shows what leaves and what comes, each line with what it is of, asks, and does it. Where there is no
 // difference it does same, without a question.
-func (c *call) change(
-	yes bool, question, of string, from, to []string, do, same func(*call) (answer, error),
-) (answer, error) {
+func (c *call) change(question, of string, from, to []string, do, same func() (answer, error)) (answer, error) {
 	lines := differences(from, to)
 	for _, l := range lines {
 		c.say("%s%s%s", l[:2], of, l[2:])
 	}
 	if len(lines) == 0 {
-		return same(c)
+		return same()
 	}
-	return c.sure(yes, question, do)
+	return c.sure(question, do)
 }
 
 // answer reads the answer to a question, and returns nil if it is yes.

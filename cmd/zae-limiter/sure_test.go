@@ -34,7 +34,7 @@ func TestAQuestionIsInterrupted(t *testing.T) {
 		var errs strings.Builder
 		a := &app{in: in, errs: &errs, interrupted: ctx.Done()}
 		told := make(chan error, 1)
-		go func() { told <- a.sure(false, "Change it?") }()
+		go func() { told <- a.sure("Change it?") }()
 		synctest.Wait()
 		interrupt()
 		synctest.Wait()
