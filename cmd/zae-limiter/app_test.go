@@ -116,7 +116,7 @@ func TestWhatTheEnvironmentSays(t *testing.T) {
 
 // What is asked of AWS counts as progress.
 func TestRequestsAreProgress(t *testing.T) {
-	onAWS(t, &anAWS{there: true})
+	onAWS(t, &anAWS{There: true})
 	a := &app{progress: startProgress(nil, false)}
 	db, err := a.database(t.Context())
 	if err == nil {

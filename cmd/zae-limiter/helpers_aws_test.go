@@ -25,15 +25,15 @@ const (
 // functions. What is in the table is asked of the table in memory.
 type anAWS struct {
 	*testing.T
-	there, bare, expires bool // the table: it exists; without indexes and stream; its items expire
-	streamless           bool // the table has no stream
-	protected, kept      bool // from deletion; and it can be restored
-	replicas             []string
-	mapping              string // state of the aggregator's mapping; empty: there is none
-	denied               string // what is not allowed: an operation, "all", or empty
-	state                string // of the table; empty: ACTIVE
-	quiet                bool   // CloudWatch has seen nothing
-	created              struct {
+	There, Bare, Expires bool // the table: it exists; without indexes and stream; its items expire
+	Streamless           bool // the table has no stream
+	Protected, Kept      bool // from deletion; and it can be restored
+	Replicas             []string
+	Mapping              string // state of the aggregator's mapping; empty: there is none
+	Denied               string // what is not allowed: an operation, "all", or empty
+	State                string // of the table; empty: ACTIVE
+	Quiet                bool   // CloudWatch has seen nothing
+	Created              struct {
 		BillingMode           string
 		ProvisionedThroughput map[string]any
 	}
@@ -47,13 +47,15 @@ func onAWS(t *testing.T, a *anAWS) *shell {
 	t.Cleanup(server.Close)
 	t.Setenv("AWS_ENDPOINT_URL", server.URL)
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.URL)
-	return newShell(t)
+	s := newShell(t)
+	s.aws = a
+	return s
 }
 
 func (a *anAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	switch {
-	case a.denied == "all", a.denied != "" && (a.denied == operation || strings.Contains(r.URL.Path, a.denied)):
+	case a.Denied == "all", a.Denied != "" && (a.Denied == operation || strings.Contains(r.URL.Path, a.Denied)):
 		a.refuse(w, "AccessDeniedException")
 	case operation != "":
 		a.dynamoDB(w, r, operation)
@@ -105,7 +107,7 @@ func (a *anAWS) cloudWatch(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		a.Errorf("CloudWatch is asked for the %s", of)
 	}
-	if a.quiet {
+	if a.Quiet {
 		figures = nil
 	}
 	w.Header().Set("Content-Type", "application/cbor")
@@ -117,15 +119,15 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 	var answer any
 	switch operation {
 	case "CreateTable":
-		if a.there {
+		if a.There {
 			a.refuse(w, "ResourceInUseException")
 			return
 		}
-		a.there = true
-		check.NoError(a, json.NewDecoder(r.Body).Decode(&a.created))
+		a.There = true
+		check.NoError(a, json.NewDecoder(r.Body).Decode(&a.Created))
 		answer = map[string]any{"TableDescription": a.table()}
 	case "DescribeTable":
-		if !a.there {
+		if !a.There {
 			a.refuse(w, "ResourceNotFoundException")
 			return
 		}
@@ -136,22 +138,22 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 			StreamSpecification       struct{ StreamEnabled bool }
 		}
 		check.NoError(a, json.NewDecoder(r.Body).Decode(&in))
-		a.protected = a.protected || in.DeletionProtectionEnabled
-		a.streamless = a.streamless && !in.StreamSpecification.StreamEnabled
+		a.Protected = a.Protected || in.DeletionProtectionEnabled
+		a.Streamless = a.Streamless && !in.StreamSpecification.StreamEnabled
 		answer = map[string]any{}
 	case "UpdateContinuousBackups":
-		a.kept = true
+		a.Kept = true
 		answer = map[string]any{}
 	case "DescribeContinuousBackups":
-		status := map[bool]string{true: "ENABLED", false: "DISABLED"}[a.kept]
+		status := map[bool]string{true: "ENABLED", false: "DISABLED"}[a.Kept]
 		answer = map[string]any{"ContinuousBackupsDescription": map[string]any{
 			"PointInTimeRecoveryDescription": map[string]any{"PointInTimeRecoveryStatus": status}}}
 	case "UpdateTimeToLive":
-		a.expires = true
+		a.Expires = true
 		answer = map[string]any{}
 	case "DescribeTimeToLive":
 		ttl := map[string]any{"TimeToLiveStatus": "DISABLED"}
-		if a.expires {
+		if a.Expires {
 			ttl = map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": limitertable.Deployed().TTLAttribute}
 		}
 		answer = map[string]any{"TimeToLiveDescription": ttl}
@@ -178,24 +180,24 @@ func (a *anAWS) dynamoDB(w http.ResponseWriter, r *http.Request, operation strin
 func (a *anAWS) table() map[string]any {
 	spec := limitertable.Deployed()
 	out := map[string]any{
-		"TableName": "zae-limiter", "TableArn": tableARN, "TableStatus": cmp.Or(a.state, "ACTIVE"),
+		"TableName": "zae-limiter", "TableArn": tableARN, "TableStatus": cmp.Or(a.State, "ACTIVE"),
 		"ItemCount": 3, "TableSizeBytes": 1000,
 		"BillingModeSummary": map[string]any{"BillingMode": spec.BillingMode}, "KeySchema": spec.KeySchema,
 		"AttributeDefinitions": spec.Attributes,
 	}
-	if a.created.ProvisionedThroughput != nil {
-		out["BillingModeSummary"], out["ProvisionedThroughput"] = nil, a.created.ProvisionedThroughput
+	if a.Created.ProvisionedThroughput != nil {
+		out["BillingModeSummary"], out["ProvisionedThroughput"] = nil, a.Created.ProvisionedThroughput
 	}
-	out["DeletionProtectionEnabled"] = a.protected
+	out["DeletionProtectionEnabled"] = a.Protected
 	var replicas []any
-	for _, region := range a.replicas {
+	for _, region := range a.Replicas {
 		replicas = append(replicas, map[string]any{"RegionName": region})
 	}
 	out["Replicas"] = replicas
-	if !a.bare {
+	if !a.Bare {
 		out["GlobalSecondaryIndexes"] = spec.GlobalIndexes
 	}
-	if !a.bare && !a.streamless {
+	if !a.Bare && !a.Streamless {
 		out["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": spec.StreamViewType}
 		out["LatestStreamArn"] = streamARN
 	}
@@ -205,8 +207,8 @@ func (a *anAWS) table() map[string]any {
 func (a *anAWS) lambda(w http.ResponseWriter, r *http.Request) {
 	check.Equal(a, r.URL.Query().Get("EventSourceArn"), streamARN, "Lambda is asked for the mappings of")
 	all := []map[string]any{}
-	if a.mapping != "" {
-		all = append(all, map[string]any{"UUID": "u", "State": a.mapping, "LastProcessingResult": "OK",
+	if a.Mapping != "" {
+		all = append(all, map[string]any{"UUID": "u", "State": a.Mapping, "LastProcessingResult": "OK",
 			"FunctionArn": "arn:aws:lambda:us-east-1:123456789012:function:aggregator:live"})
 	}
 	check.NoError(a, json.NewEncoder(w).Encode(map[string]any{"EventSourceMappings": all}))

@@ -22,6 +22,7 @@ type shell struct {
 	*testing.T
 	memory memory             // in place of AWS; nil: AWS is asked
 	table  *limitertest.Table // the same, if it is one
+	aws    *anAWS             // the rest of AWS; nil: none
 	stdin  string
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,40 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
-
-func TestManifests(t *testing.T) {
-	s := newShell(t)
-	file, write := aManifest(t)
-	write("system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}\n" +
-		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
-	s.says(3, "plan "+file, "+ create */gpt-4", "+ tpm: 500 per 1m0s", "on unavailable: allow", "2 changes")
-	s.says(1, "apply "+file, "nothing was changed", "--yes")
-	s.stdin = "n\n"
-	s.says(1, "apply "+file, "not confirmed")
-	s.stdin = "Yes" // and no more
-	s.says(0, "apply "+file, "2 changes applied")
-	s.says(0, "plan "+file, "nothing to change")
-	s.says(0, "policy get", "allow")
-
-	write("system: {limits: {rpm: {capacity: 200}}}\n")
-	s.says(3, "plan "+file, "~ update */*", "- rpm: 100 per 1m0s", "+ rpm: 200 per 1m0s", "- delete */gpt-4")
-	s.says(0, "apply --yes "+file, "2 changes applied")
-	s.says(1, "plan no-such-file", "open no-such-file: no such file")
-	s.says(1, "plan "+filepath.Dir(file), "is a directory")
-	write("novelty: 1\n")
-	s.says(2, "plan "+file, "novelty")
-	s.stdin = "namespace: default\nsystem: {limits: {rpm: {capacity: 300}}}\n"
-	s.says(2, "apply -", "--yes is needed")
-	s.says(0, "apply - -y", "1 change applied")
-
-	write("system: {limits: {rpm: {capacity: 300}}}\n")
-	s.stdin = ""
-	s.says(0, "apply "+file, "0 changes applied")
-	write("system: {limits: {rpm: {capacity: 300}}}\n" +
-		"resources: {gpt-4: {limits: {tpm: {capacity: 500}}}}\n")
-	s.says(3, "plan "+file, "+ create */gpt-4", "1 change to apply: 1 to create; 1 unchanged")
-	s.says(1, "apply "+file, "1 change to apply: 1 to create; 1 unchanged Apply 1 change?", "nothing was changed")
-}
 
 // An application that is cut short says how far it came, and the same command goes on.
 func TestAnApplicationThatIsCutShort(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,15 +10,18 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/limitertest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -29,24 +33,29 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // What programs parse and people read is what it was, to the letter. Each script in testdata/printed plays on a
 // table of its own: a comment says why, a command follows that may read lines after "<", and then what it prints,
 // what it says after "--", and its status. ID(NAME) is the id of a namespace. "$ acquire" and the like store what the
-// aggregator or a client would. The clock goes on by a second with each command. -update writes what is printed into
+// aggregator or a client would, "$ aws" changes the state of AWS, and "$ fails" has calls fail. The clock goes on by a second with each command. -update writes what is printed into
 // the scripts.
 func TestWhatIsPrinted(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/printed/*.txt")
 	check.Must(t, err)
 	check.MustEqual(t, len(scripts) > 0, true, "there are scripts")
 	for _, file := range scripts {
-		synctest.Test(t, func(t *testing.T) { // a removal waits for the index
+		play := func(s *shell) {
 			text, err := os.ReadFile(file)
 			check.Must(t, err)
-			s := newShell(t)
-			if filepath.Base(file) == "wrong.txt" { // before anything is asked of AWS
-				noAWS(t)
-				s.memory = nil
-			}
 			got := s.play(strings.Split(strings.TrimSpace(string(text)), "\n"))
 			check.Golden(t, file, withoutChance(got), *update)
-		})
+		}
+		switch filepath.Base(file) {
+		case "aws.txt": // which time does not wait for
+			play(onAWS(t, &anAWS{}))
+			continue
+		case "wrong.txt": // before anything is asked of AWS
+			noAWS(t)
+			play(&shell{T: t, table: limitertest.New(t)})
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) { play(newShell(t)) }) // a removal waits for the index
 	}
 }
 
@@ -125,7 +134,23 @@ func words(command string) (out []string) {
 func (s *shell) has(what string) {
 	s.Helper()
 	month := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
-	switch what {
+	switch what, of, _ := strings.Cut(what, " "); what {
+	case "aws": // the state of AWS, as JSON
+		check.Must(s, json.Unmarshal([]byte(of), s.aws))
+	case "fails": // an operation on the table, of which so many calls may be answered before; nothing: none
+		operation, before, _ := strings.Cut(of, " after ")
+		all := []limitertest.Trouble{{Operations: []string{operation}, Err: limiter.ErrUnavailable}}
+		if times, err := strconv.Atoi(before); err == nil {
+			all = append([]limitertest.Trouble{{Operations: []string{operation}, Times: times}}, all...)
+		}
+		s.table.Trouble(all[:len(all)*min(1, len(of))]...)
+	case "fresh": // another table, which nobody has opened
+		s.table = limitertest.New(s)
+		s.memory = s.table
+	case "refuse": // limits of acme that are not served
+		it := config.Config{Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4"}.Item()
+		it["l_rpm_cp"], it["l_rpm_rp"], it["l_rpm_ra"], it["l_rpm_sched"] = item.N(10), item.N(3600), item.N(10), item.S("3s500")
+		s.stores(it)
 	case "acquire": // what acme takes, usage of two hours and a day, and a threshold
 		ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}}
 		s.takes(ask)

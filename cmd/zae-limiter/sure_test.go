@@ -20,7 +20,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -285,22 +284,11 @@ func refuses(begin stored, p played, real *strings.Replacer, args []string) {
 	}
 }
 
-// A command that would change nothing asks nothing: it goes on with what an earlier one has not
-// reached. What cannot be read is shown as that, and is removed when the answer is yes.
-func TestNothingToAsk(t *testing.T) {
+// What cannot be read is shown as that, and is removed when the answer is yes. Nobody is asked without an answer of the
+// table.
+func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		s, _, _ := furnished(t)
-		for command, says := range map[string]string{
-			"disable -e acme": "disabled", "entity move acme --parent org": "org", "limits set -r gpt-4 rpm=10/h": "rpm",
-			"policy set --on-unavailable allow --audit-retention 30d": "nothing to change", "limits delete -r none": "",
-			"policy set --on-unavailable undecided -n prod": "nothing to change",
-			"enable -r other --inherit":                     "inherited", "limits delete --everybody": "",
-		} {
-			out, errs, code := s.end(strings.Fields(command)...)
-			if code != 0 || strings.Contains(errs, "[y/N]") || !strings.Contains(out+errs, says) {
-				t.Errorf("zae-limiter %s: %d\n%s%s", command, code, out, errs)
-			}
-		}
 		for _, it := range s.db.Items() {
 			if strings.Contains(item.KeyOf(it).PK, "/BUCKET#acme#gpt-4") {
 				it = maps.Clone(it)
@@ -370,38 +358,6 @@ func TestFailedCallIsReported(t *testing.T) {
 	})
 }
 
-// What a question is about is shown exactly: what leaves, what comes, and nothing that is not there.
-func TestWhatAQuestionShows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
-		begin, _, _ := furnished(t)
-		begin.says(0, "limits set -y -e acme -r gpt-4 tpm=5")
-		for _, c := range []struct {
-			command    string
-			says, hide string
-		}{
-			{"entity move acme --parent beta", "+ \"acme\" belongs to \"beta\", and charges it\n", ""},
-			{"entity move acme --no-parent", "Move entity \"acme\"? [y/N]", ""},
-			{"entity move acme --no-parent", "+ \"acme\" belongs to none\n", "none, and"},
-			{"entity delete nobody", "Remove entity \"nobody\"", "- "},
-			{"entity delete acme", "- acme/gpt-4 rpm: 10 per 1h0m0s", "inherited"},
-			{"reset acme gpt-4 rpm", "- acme/gpt-4 rpm: 1 of 10 left, 9 used\n", ""},
-			{"reset acme gpt-4 tpm", "Fill bucket acme/gpt-4 up?", "rpm:"},
-			{"policy set --audit-retention 7d", "- audit retention: 30 days\n+ audit retention: 7 days\n", "unavailable"},
-			{"policy set --on-unavailable undecided", "- on unavailable: allow\n+ on unavailable: undecided\n", "retention"},
-			{"limits set --everybody rpm=1", "of everybody, wherever nothing more specific is stored?", "*/*?"},
-			{"limits set -e acme rpm=1", "Change the limits of acme/*?", "everybody"},
-		} {
-			s := begin.copy()
-			s.stdin = "n\n"
-			_, errs, code := s.end(strings.Fields(c.command)...)
-			if code != failed || !strings.Contains(errs, c.says) ||
-				c.hide != "" && strings.Contains(errs, c.hide) {
-				t.Errorf("zae-limiter %s: %d, want %q and not %q\n%s", c.command, code, c.says, c.hide, errs)
-			}
-		}
-	})
-}
-
 // Limits that cannot be read can be replaced and removed, once somebody has said yes to that.
 func TestLimitsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
@@ -445,38 +401,4 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Stored limits that are refused are shown with the reason, among the others, and are replaced when that is
-// asked for: all of them, so that nothing is refused any more.
-func TestRefusedLimitsAreShownAndReplaced(t *testing.T) {
-	onAWS(t, &anAWS{there: true, expires: true})
-	s, _, real := furnished(t)
-	key := layout.EntityConfigKey(real.Replace("DEFAULT"), "acme", "gpt-4")
-	it := maps.Clone(s.db.Item(key))
-	it["l_rpm_sched"] = item.S("3s500")
-	s.db.Store(it)
-	const refused = `attribute "l_rpm_sched": calendar "3s500": want version 1 or 2`
-	for _, c := range []struct {
-		command string
-		code    int
-		says    []string
-	}{
-		{"limits list", 0, []string{"acme gpt-4 refused: limits that", refused, "* gpt-4 rpm 10 10"}},
-		{"limits list -e acme", 0, []string{refused}},
-		{"limits list -o json", 0, []string{`"error": "limits that are not served of acme/gpt-4`, `"resource": "gpt-4"`}},
-		{"limits get -e acme -r gpt-4", 1, []string{refused}},
-		{"limits resolve acme gpt-4", 1, []string{refused}},
-		{"status", 3, []string{"refused default: ", refused, "not right: limits"}},
-		{"table check", 3, []string{"limits that are not served", refused}},
-		{"limits set -y -e acme -r gpt-4 tpm=5", 1, []string{refused, "--replace stores others in their place"}},
-		{"limits set -y -e acme -r gpt-4 --replace rpm=10/h", 0, []string{"rpm 10"}},
-		{"limits list", 0, []string{"acme gpt-4 rpm 10"}},
-		{"table check", 0, nil}, {"status", 0, []string{"served"}},
-	} {
-		s.says(c.code, c.command, c.says...)
-	}
-	if s.db.Item(key)["l_rpm_sched"] != nil {
-		t.Error("the schedule is still stored")
-	}
 }
