@@ -65,7 +65,7 @@ func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
 		return answer{}, fmt.Errorf("%w (--replace stores others in their place)", err)
 	}
 	now := was
-	now.Limits = limits
+	now.Limits, now.Err = limits, nil
 	if !l.replace {
 		now.Limits = merge(was.Limits, limits)
 	}

@@ -51,7 +51,7 @@ func unknownLimits(namespace string, err error) part {
 func (a *app) refusedLimits(ctx context.Context) error {
 	for _, p := range a.contentParts(ctx) {
 		if p.State == "refused" {
-			return fmt.Errorf("%w: limits that are not served: %s", errNo, p.Detail)
+			return answerNo("limits that are not served: %s", p.Detail)
 		}
 	}
 	return nil
