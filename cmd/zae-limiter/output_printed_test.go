@@ -33,8 +33,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // What programs parse and people read is what it was, to the letter. Each script in testdata/printed plays on a
 // table of its own: a comment says why, a command follows that may read lines after "<", and then what it prints,
 // what it says after "--", and its status. ID(NAME) is the id of a namespace. "$ acquire" and the like store what the
-// aggregator or a client would, "$ aws" changes the state of AWS, and "$ fails" has calls fail. The clock goes on by a second with each command. -update writes what is printed into
-// the scripts.
+// aggregator or a client would, "$ aws" changes the state of AWS, and "$ fails" has calls fail. The clock goes on by
+// a second with each command. -update writes what is printed into the scripts.
 func TestWhatIsPrinted(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/printed/*.txt")
 	check.Must(t, err)
@@ -149,7 +149,8 @@ func (s *shell) has(what string) {
 		s.memory = s.table
 	case "refuse": // limits of acme that are not served
 		it := config.Config{Namespace: s.table.Admin("").ID(), Entity: "acme", Resource: "gpt-4"}.Item()
-		it["l_rpm_cp"], it["l_rpm_rp"], it["l_rpm_ra"], it["l_rpm_sched"] = item.N(10), item.N(3600), item.N(10), item.S("3s500")
+		it["l_rpm_cp"], it["l_rpm_ra"], it["l_rpm_rp"] = item.N(10), item.N(10), item.N(3600)
+		it["l_rpm_sched"] = item.S("3s500")
 		s.stores(it)
 	case "acquire": // what acme takes, usage of two hours and a day, and a threshold
 		ask := limiter.Request{Entity: "acme", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 9}}
