@@ -94,24 +94,34 @@ func (n *Namespace) store(
 // nothing if there was nothing to do.
 func (n *Namespace) commit(
 	ctx context.Context, at Scope, plan func(stored) ([]item.Write, error),
-) (stored, error) {
-	for range callAttempts {
+) (before stored, err error) {
+	err = untilHeld(func() error {
 		s, err := n.readScope(ctx, at)
 		if err != nil {
-			return stored{}, err
+			return err
 		}
 		writes, err := plan(s)
 		if err != nil || len(writes) == 0 {
-			return stored{}, err
+			return err
 		}
 		if err = n.transact(ctx, writes...); err == nil {
-			return s, nil
+			before = s
 		}
+		return err
+	})
+	return before, err
+}
+
+// untilHeld repeats a change, which reads and then writes, until nobody has changed meanwhile what it read. If that
+// never is so, the error is ErrBusy.
+func untilHeld(change func() error) error {
+	for range callAttempts {
+		err := change()
 		if _, raced := refused(err); !raced {
-			return stored{}, err
+			return err
 		}
 	}
-	return stored{}, ErrBusy
+	return ErrBusy
 }
 
 // writes returns the transaction that stores a configuration; none if there are no limits to store and nothing else

@@ -150,7 +150,7 @@ func (n *Namespace) move(ctx context.Context, id, parent string) (config.Entity,
 func (n *Namespace) writeEntity(
 	ctx context.Context, e config.Entity, action string, write item.Write, taken error,
 ) error {
-	for range callAttempts {
+	return untilHeld(func() error {
 		system, checks, err := n.ancestors(ctx, e)
 		if err != nil {
 			return err
@@ -159,15 +159,11 @@ func (n *Namespace) writeEntity(
 			subject: layout.EntitySubject(e.ID), action: action, details: config.EntitySet(e),
 		})
 		err = n.transact(ctx, append([]item.Write{write, record}, checks...)...)
-		reasons, raced := refused(err)
-		if !raced {
-			return err
-		}
-		if reasons[0].Refused {
+		if reasons, raced := refused(err); raced && reasons[0].Refused {
 			return taken
 		}
-	}
-	return ErrBusy
+		return err
+	})
 }
 
 // maxAncestors bounds how many generations an entity may have above it. Only a few

@@ -174,36 +174,34 @@ func (n *Namespace) raise(ctx context.Context, r raising) (map[string]int64, err
 	if err := checkPair(r.of.Entity, r.of.Resource); err != nil {
 		return nil, err
 	}
-	for range callAttempts {
+	var added map[string]int64
+	err := untilHeld(func() error {
 		done, err := n.operation(ctx, r.of, r.kind)
-		if done.Tokens != nil || err != nil {
-			return done.Tokens, fail(err, "raise bucket %s", r.of)
+		if added = done.Tokens; added == nil && err == nil {
+			added, err = n.raiseOnce(ctx, r)
 		}
-		added, raced, err := n.raiseOnce(ctx, r)
-		if !raced {
-			return added, fail(err, "raise bucket %s", r.of)
-		}
-	}
-	return nil, fail(ErrBusy, "raise bucket %s", r.of)
+		return err
+	})
+	return added, fail(err, "raise bucket %s", r.of)
 }
 
-// raiseOnce tries to; raced: others were faster, and nothing was written.
-func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]int64, raced bool, err error) {
+// raiseOnce tries to once.
+func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]int64, err error) {
 	shards, err := n.shards(ctx, r.of.Entity, r.of.Resource)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	now := n.table.now()
 	var fresh *table.NewBucket
 	if len(shards) == 0 && r.creates {
 		if fresh, shards, err = n.fresh(ctx, r, now); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	g := gifts{}
 	if len(shards) > 0 {
 		if g, err = r.decide(rooms(shards, now)); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	added = g.tokens()
@@ -214,7 +212,7 @@ func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]
 		put, _ := table.Create(*fresh)
 		writes = append(writes, put)
 	case len(shards) == 0 && n.once == "":
-		return nil, false, nil
+		return nil, nil
 	}
 	for k, b := range shards {
 		if fresh == nil {
@@ -222,7 +220,7 @@ func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]
 		}
 	}
 	if writes, err = n.recorded(ctx, r, added, len(shards), writes); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	wrote := false
 	for some := range slices.Chunk(writes, raiseAtOnce) {
@@ -231,13 +229,14 @@ func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]
 		}
 		wrote = true
 	}
-	if _, refused := refused(err); refused {
-		err = ErrBusy
+	switch {
+	case err == nil:
+	case wrote: // never as if nothing was changed
+		err = &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: busyIfRefused(err)}
+	default:
+		added = nil
 	}
-	if wrote && err != nil { // never as if nothing was changed
-		err = &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: err}
-	}
-	return added, !wrote && errors.Is(err, ErrBusy), err
+	return added, err
 }
 
 // room is how much a limit has room for on each shard, in millitokens, besides the tokens that

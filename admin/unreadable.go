@@ -18,7 +18,7 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 	if err != nil {
 		return err
 	}
-	for range callAttempts {
+	return untilHeld(func() error {
 		shards, readable, err := n.shardItems(ctx, entity, resource)
 		if err == nil && readable {
 			_, err = n.fill(ctx, entity, resource, nil)
@@ -44,14 +44,8 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 		for _, it := range shards {
 			writes = append(writes, table.Discard(it))
 		}
-		if err = n.transact(ctx, writes...); err == nil {
-			return nil
-		}
-		if _, raced := refused(err); !raced {
-			return err
-		}
-	}
-	return ErrBusy
+		return n.transact(ctx, writes...)
+	})
 }
 
 // shardItems returns the shards of a bucket that are there, by looking for them: what they
