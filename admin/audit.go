@@ -65,17 +65,11 @@ func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter
 // It reads the keys of all events that the table keeps before the first one comes. An event
 // of the last second may be missing: the index that has the keys lags behind.
 func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		failed := func(err error) bool {
-			if err != nil {
-				yield(Event{}, fail(err, "list events of namespace %q", n.name))
-			}
-			return err != nil
-		}
+	list := func(yield func(Event) bool) error {
 		var keys []item.Key
 		for it, err := range n.calls.query(ctx, ledger.AllAudits(n.id)) {
-			if failed(err) {
-				return
+			if err != nil {
+				return err
 			}
 			k := item.KeyOf(it)
 			if id := ledger.AuditID(k); id >= idAt(from) && (to.IsZero() || id < idAt(to)) {
@@ -85,20 +79,24 @@ func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2
 		slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(ledger.AuditID(b), ledger.AuditID(a)) })
 		for some := range slices.Chunk(keys, item.MaxReadKeys) {
 			items, err := n.calls.read(ctx, some...)
-			if failed(err) {
-				return
+			if err != nil {
+				return err
 			}
 			for _, it := range items {
 				if it == nil { // it has expired
 					continue
 				}
 				a, err := ledger.DecodeAudit(it)
-				if failed(err) || !yield(eventOf(a, trailOf(a.Subject)), nil) {
-					return
+				if err != nil || !yield(eventOf(a, trailOf(a.Subject))) {
+					return err
 				}
 			}
 		}
+		return nil
 	}
+	return sequence(func(yield func(Event) bool) error {
+		return fail(list(yield), "list events of namespace %q", n.name)
+	})
 }
 
 // trailOf is what the events under a subject are about.

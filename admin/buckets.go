@@ -12,12 +12,12 @@ import (
 // bucketsAt yields entity and resource of every bucket in a scope, once each,
 // whether it has been split or not.
 func (n *Namespace) bucketsAt(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
-	return func(yield func(Scope, error) bool) {
+	return sequence(func(yield func(Scope) bool) error {
 		var q item.Query
 		switch {
 		case at.Entity != "" && at.Resource != "":
-			yield(at, nil)
-			return
+			yield(at)
+			return nil
 		case at.Entity != "":
 			q = table.BucketsOfEntity(n.id, at.Entity)
 		case at.Resource != "":
@@ -27,16 +27,13 @@ func (n *Namespace) bucketsAt(ctx context.Context, at Scope) iter.Seq2[Scope, er
 		}
 		for it, err := range n.calls.query(ctx, q) {
 			if err != nil {
-				yield(Scope{}, err)
-				return
+				return err
 			}
 			_, entity, resource, shard, ok := layout.ParseBucketPK(item.KeyOf(it).PK)
-			if !ok || shard != 0 {
-				continue
-			}
-			if !yield(Scope{Entity: entity, Resource: resource}, nil) {
-				return
+			if ok && shard == 0 && !yield(Scope{Entity: entity, Resource: resource}) {
+				break
 			}
 		}
-	}
+		return nil
+	})
 }

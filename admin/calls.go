@@ -72,41 +72,40 @@ func (c calls) read(ctx context.Context, keys ...item.Key) ([]item.Item, error) 
 // pages yields the pages of a query, without what an index brings that is not what the query
 // asks for; an error is the last thing.
 func (c calls) pages(ctx context.Context, q item.Query) iter.Seq2[[]item.Item, error] {
-	return func(yield func([]item.Item, error) bool) {
-		for {
+	return sequence(func(yield func([]item.Item) bool) error {
+		for q := q; ; {
 			var page item.Page
 			err := c.again(ctx, func(ctx context.Context) (err error) {
 				page, err = c.db.List(ctx, q)
 				return err
 			})
 			if err != nil {
-				yield(nil, err)
-				return
+				return err
 			}
 			items := slices.DeleteFunc(page.Items, func(it item.Item) bool { return !layout.Belongs(q, item.KeyOf(it)) })
-			if !yield(items, nil) || page.Next == nil {
-				return
+			if !yield(items) || page.Next == nil {
+				return nil
 			}
 			q.After = page.Next
 		}
-	}
+	})
 }
 
 // query yields the items of a query; an error is the last thing.
 func (c calls) query(ctx context.Context, q item.Query) iter.Seq2[item.Item, error] {
-	return func(yield func(item.Item, error) bool) {
+	return sequence(func(yield func(item.Item) bool) error {
 		for items, err := range c.pages(ctx, q) {
 			if err != nil {
-				yield(nil, err)
-				return
+				return err
 			}
 			for _, it := range items {
-				if !yield(it, nil) {
-					return
+				if !yield(it) {
+					return nil
 				}
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // transact performs all writes or none, once, however often it has to be sent: the

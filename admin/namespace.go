@@ -142,24 +142,21 @@ func (t *Table) registry(ctx context.Context, q item.Query) iter.Seq2[NamespaceI
 // those deleted, those being purged, and those that a deletion by another client
 // left half-way.
 func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
-	return func(yield func(NamespaceInfo, error) bool) {
+	return sequence(func(yield func(NamespaceInfo) bool) error {
 		named := map[string]bool{}
 		for ns, err := range t.Namespaces(ctx) {
 			if err != nil {
-				yield(NamespaceInfo{}, err)
-				return
+				return err
 			}
 			named[ns.ID] = true
 		}
 		for ns, err := range t.registry(ctx, config.NamespaceIDs()) {
-			if err == nil && named[ns.ID] && ns.Status == NamespaceActive {
-				continue
-			}
-			if !yield(ns, err) || err != nil {
-				return
+			if isNamed := named[ns.ID] && ns.Status == NamespaceActive; err != nil || !isNamed && !yield(ns) {
+				return err
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // DeleteNamespace takes the name away from the namespace with an id, which [Table.Lookup] has. Its items stay until

@@ -216,11 +216,10 @@ func levelOf(l bucket.Limit, now int64) Level {
 // one on the other, or all. One that cannot be read comes with a limiter.ErrUnreadable and
 // nothing but its Entity and Resource, and others follow; any other error is the last.
 func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, error] {
+	if err := at.validate(); err != nil {
+		return failing[Bucket](err)
+	}
 	return func(yield func(Bucket, error) bool) {
-		if err := at.validate(); err != nil {
-			yield(Bucket{}, err)
-			return
-		}
 		for of, err := range n.bucketsAt(ctx, at) {
 			var b Bucket
 			if err == nil {

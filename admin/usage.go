@@ -104,11 +104,10 @@ func (q UsageQuery) wants(u Usage) bool {
 // folds for ten minutes and more. With [UsageQuery.Live] nothing lags; what only Live shows comes
 // last.
 func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
+	if err := q.validate(); err != nil {
+		return failing[Usage](err)
+	}
 	return func(yield func(Usage, error) bool) {
-		if err := q.validate(); err != nil {
-			yield(Usage{}, err)
-			return
-		}
 		shown := map[Scope]bool{} // whether the current window was yielded, of scopes with snapshots
 		current, _ := q.Window.start(n.table.opts.Now())
 		for u, err := range n.snapshots(ctx, q) {
@@ -135,27 +134,23 @@ func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, er
 
 // snapshots yields what snapshots say; an error is the last thing.
 func (n *Namespace) snapshots(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
-	return func(yield func(Usage, error) bool) {
+	return sequence(func(yield func(Usage) bool) error {
 		for items, err := range n.calls.pages(ctx, q.query(n.id)) {
 			if err == nil {
 				items, err = n.whole(ctx, items)
 			}
 			if err != nil {
-				yield(Usage{}, err)
-				return
+				return err
 			}
 			for _, it := range items {
 				s, err := ledger.DecodeSnapshot(it)
-				if err != nil {
-					yield(Usage{}, err)
-					return
-				}
-				if !yield(usageOf(s), nil) {
-					return
+				if err != nil || !yield(usageOf(s)) {
+					return err
 				}
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // rest yields the current windows that no snapshot of their kind shows yet: from hours in
