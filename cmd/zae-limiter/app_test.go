@@ -104,16 +104,6 @@ func TestWhatIsThisMachine(t *testing.T) {
 	}
 }
 
-// The table and the namespace are those of the environment, unless a flag says otherwise.
-func TestWhatTheEnvironmentSays(t *testing.T) {
-	s := newShell(t)
-	t.Setenv("ZAEL_NAMESPACE", "prod")
-	s.says(1, "limits list", "zae-limiter namespace register prod makes one")
-	s.says(0, "limits list -n default", "nothing there")
-	t.Setenv("ZAEL_STACK", "quotas")
-	s.says(1, "limits list", `those in table "quotas"`)
-}
-
 // What is asked of AWS counts as progress.
 func TestRequestsAreProgress(t *testing.T) {
 	onAWS(t, &anAWS{There: true})
@@ -161,8 +151,4 @@ func TestSistersTakeTheSameFlags(t *testing.T) {
 			}
 		}
 	})
-	s := newShell(t)
-	s.run(0, "limits", "set", "-y", "--everybody", "rpm=10")
-	s.says(0, "limits get --everybody", "* * rpm 10")
-	s.says(0, "limits reach --everybody", "BUCKETS")
 }

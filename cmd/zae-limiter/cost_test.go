@@ -67,17 +67,8 @@ func TestCost(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "other.json")
 	check.Must(t, os.WriteFile(other, []byte(`{"Resources":{"A":{"Type":"AWS::Neptune::DBCluster"}}}`), 0o600))
-	for flags, want := range map[string]string{
-		"--settle 2": "--settle is 2, want 0 to 1", "--rate 0": "--rate is 0, want more than 0 to 1e+12",
-		"--utilization 0": "--utilization is 0, want more than 0 to 1",
-		"--ahead -1s":     "--ahead, in seconds, is -1, want 0 to 600",
-		"--levels 5":      "--levels is 5, want 1 to 4", "--template missing": "no such file",
-		"--template " + other:               "nothing is known of the price of AWS::Neptune::DBCluster",
-		"--table-only --template " + other:  "neither --table-only nor --provisioned",
-		"--provisioned --template " + other: "neither --table-only nor --provisioned",
-	} {
-		if _, err := costs(t, example+" "+flags); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want it to say %q", flags, err, want)
-		}
+	if _, err := costs(t, example+" --template "+other); err == nil ||
+		!strings.Contains(err.Error(), "nothing is known of the price of AWS::Neptune::DBCluster") {
+		t.Errorf("a stack of other things: %v", err)
 	}
 }

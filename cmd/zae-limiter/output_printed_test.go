@@ -135,6 +135,9 @@ func (s *shell) has(what string) {
 	s.Helper()
 	month := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
 	switch what, of, _ := strings.Cut(what, " "); what {
+	case "env": // NAME=VALUE
+		name, value, _ := strings.Cut(of, "=")
+		s.Setenv(name, value)
 	case "aws": // the state of AWS, as JSON
 		check.Must(s, json.Unmarshal([]byte(of), s.aws))
 	case "fails": // an operation on the table, of which so many calls may be answered before; nothing: none
