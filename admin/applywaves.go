@@ -118,7 +118,7 @@ func (a *application) store(ctx context.Context, some []int) error {
 	}
 	system := n.configIn(now[layout.SystemConfigKey(n.id)], Scope{})
 	var together, alone []int
-	var writes, registries []item.Write
+	var wave change
 	for _, i := range some {
 		s := a.p.Steps[i]
 		switch {
@@ -126,22 +126,17 @@ func (a *application) store(ctx context.Context, some []int) error {
 			alone = append(alone, i)
 			continue
 		case s.entity != nil:
-			writes = append(writes, s.entity.write(s.Action),
+			wave.writes = append(wave.writes, s.entity.write(s.Action),
 				n.record(ctx, system, s.entity.event(s.Scope.Entity, s.Action)))
 		default:
 			was := stored{item: s.item, config: n.configIn(s.item, s.Scope), system: system}
-			for _, w := range n.writes(ctx, s.Scope, was, s.want) {
-				if k := w.Target(); k == layout.ResourcesKey(n.id) || k == layout.EntityConfigsKey(n.id) {
-					registries = append(registries, w)
-				} else {
-					writes = append(writes, w)
-				}
-			}
+			c := n.writes(ctx, s.Scope, was, s.want)
+			wave.writes, wave.lists = append(wave.writes, c.writes...), append(wave.lists, c.lists...)
 		}
 		together = append(together, i)
 	}
 	if len(together) > 0 {
-		err = n.transact(ctx, append(writes, merged(registries)...)...)
+		err = n.transact(ctx, wave.all(n.id)...)
 	}
 	if _, raced := refused(err); raced {
 		together, alone, err = nil, some, nil
@@ -188,42 +183,4 @@ func (a *application) tidy(ctx context.Context, some []int) {
 			a.n.tidy(ctx, s.Scope, stored{item: s.item}, s.want)
 		}
 	}
-}
-
-// merged returns one update for each registry.
-func merged(updates []item.Write) []item.Write {
-	byKey := map[item.Key]item.Update{}
-	for _, w := range updates {
-		u := w.(item.Update)
-		into, ok := byKey[u.Key]
-		if !ok {
-			byKey[u.Key] = u
-			continue
-		}
-		into.Add = sums(into.Add, u.Add)
-		into.Del = sums(into.Del, u.Del)
-		byKey[u.Key] = into
-	}
-	var out []item.Write
-	for _, u := range byKey {
-		out = append(out, u)
-	}
-	return out
-}
-
-// sums adds the attributes of more to all: numbers and sets of strings, as an update does.
-func sums(all, more []item.Attr) []item.Attr {
-	at := item.Item{}
-	for _, a := range slices.Concat(all, more) {
-		next, _, err := item.Update{Key: item.Key{PK: "x", SK: "x"}, Add: []item.Attr{a}}.Apply(at)
-		if err != nil {
-			panic("bug: " + err.Error())
-		}
-		at = next
-	}
-	var out []item.Attr
-	for _, name := range slices.Sorted(maps.Keys(at)) {
-		out = append(out, item.Attr{Name: name, Value: at[name]})
-	}
-	return out
 }

@@ -81,7 +81,7 @@ func (n *Namespace) store(
 		if !edit(&after) {
 			return nil, nil
 		}
-		return n.writes(ctx, at, s, after), nil
+		return n.writes(ctx, at, s, after).all(n.id), nil
 	})
 	if err == nil {
 		n.tidy(ctx, at, s, after)
@@ -124,12 +124,21 @@ func untilHeld(change func() error) error {
 	return ErrBusy
 }
 
-// writes returns the transaction that stores a configuration; none if there are no limits to store and nothing else
+// change is the writes of a configuration and of the event that records it, and what they change of the registries.
+type change struct {
+	writes []item.Write
+	lists  []config.Listing
+}
+
+// all returns the whole transaction.
+func (c change) all(ns string) []item.Write { return append(c.writes, config.List(ns, c.lists...)...) }
+
+// writes returns the change that stores a configuration; none if there are no limits to store and nothing else
 // changes. A call that sets limits to what they are is recorded like any other.
-func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) []item.Write {
+func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config.Config) change {
 	was := s.config
 	if len(after.Names()) == 0 && leaves(after.Over(s.item, conditionOn(s.item)), s.item) {
-		return nil
+		return change{}
 	}
 	says := config.AccessSet(was.Access, after.Access)
 	switch {
@@ -141,18 +150,18 @@ func (n *Namespace) writes(ctx context.Context, at Scope, s stored, after config
 	return n.replaces(ctx, at, s, after, ledger.ActionLimitsSet, with(config.LimitsSet(after), says))
 }
 
-// replaces returns the write over the configuration at a scope, the one of the registry that lists it, and the
-// event that records it.
+// replaces returns the change that replaces the configuration at a scope.
 func (n *Namespace) replaces(
 	ctx context.Context, at Scope, s stored, after config.Config, action string, details item.Item,
-) []item.Write {
+) (c change) {
 	over := after.Over(s.item, conditionOn(s.item))
-	out := []item.Write{config.Noticed(over, s.item)}
 	if _, gone := over.(item.Delete); gone || !after.Empty() { // what others keep in it is listed as it was
-		out = append(out, n.registers(s.item != nil, after, !gone)...)
+		c.lists = []config.Listing{{Entity: after.Entity, Resource: after.Resource, Was: s.item != nil, Is: !gone}}
 	}
 	subject, resource := at.subject()
-	return append(out, n.record(ctx, s.system, event{subject, action, resource, details}))
+	c.writes = []item.Write{config.Noticed(over, s.item),
+		n.record(ctx, s.system, event{subject, action, resource, details})}
+	return c
 }
 
 // with returns the details of an event, and more.
@@ -169,29 +178,6 @@ func with(details, more item.Item) item.Item {
 func leaves(w item.Write, it item.Item) bool {
 	after, held, err := w.Apply(it)
 	return err == nil && held && item.EqualItems(after, it)
-}
-
-// registers returns the changes of the registry that lists where limits are
-// stored.
-func (n *Namespace) registers(was bool, c config.Config, is bool) []item.Write {
-	switch {
-	case c.Entity != "":
-		d := int64(0)
-		switch {
-		case is && !was:
-			d = 1
-		case was && !is:
-			d = -1
-		}
-		if u, ok := config.CountEntityConfigs(n.id, c.Resource, d); ok && d != 0 {
-			return []item.Write{u}
-		}
-	case c.Resource != "" && is:
-		return []item.Write{config.AddResource(n.id, c.Resource)}
-	case c.Resource != "":
-		return []item.Write{config.RemoveResource(n.id, c.Resource)}
-	}
-	return nil
 }
 
 // tidy takes a resource out of the counts when no entity has limits for it any

@@ -85,7 +85,8 @@ func (n *Namespace) sweepEntity(ctx context.Context, id string, seen map[item.Ke
 // items that were: none if somebody else was faster.
 func (n *Namespace) dropConfig(ctx context.Context, c config.Config) (dropped int, err error) {
 	gone := item.Delete{Key: c.Key(), If: item.Exists(item.AttrPK)}
-	err = n.transact(ctx, append([]item.Write{gone}, n.registers(true, c, false)...)...)
+	list := config.Listing{Entity: c.Entity, Resource: c.Resource, Was: true}
+	err = n.transact(ctx, append(config.List(n.id, list), gone)...)
 	if _, gone := refused(err); gone {
 		return 0, nil
 	}

@@ -120,7 +120,7 @@ func (n *Namespace) raiseLimits(
 		done = n.operationOf(at, table.OperationRaise)
 		done.Writer, done.Tokens, done.Ends, done.At = n.table.ids.next(now), more, ends, now
 		writes = n.replaces(ctx, at, s, after, ledger.ActionLimitsRaised,
-			with(ledger.BucketLevels(more, n.once), item.Item{"until": item.Map(until)}))
+			with(ledger.BucketLevels(more, n.once), item.Item{"until": item.Map(until)})).all(n.id)
 		if n.once != "" {
 			writes = append(writes, done.Create())
 		}
@@ -171,7 +171,7 @@ func (n *Namespace) EndRaises(ctx context.Context, entity, resource string, limi
 		if len(after.Raises) == len(s.config.Raises) {
 			return nil, nil
 		}
-		return n.replaces(ctx, at, s, after, ledger.ActionRaisesEnded, ledger.BucketLevels(ended, "")), nil
+		return n.replaces(ctx, at, s, after, ledger.ActionRaisesEnded, ledger.BucketLevels(ended, "")).all(n.id), nil
 	})
 	if err == nil {
 		_, err = n.reach(ctx, at, nil)

@@ -142,7 +142,8 @@ func (c *call) move(parent string) (answer, error) {
 	}
 	now := was
 	now.Parent = parent
-	return c.change(fmt.Sprintf("Move entity %q?", was.ID), "", []string{belongs(was)}, []string{belongs(now)}, move, move)
+	question := fmt.Sprintf("Move entity %q?", was.ID)
+	return c.change(question, "", []string{belongs(was)}, []string{belongs(now)}, move, move)
 }
 
 // belongs says whose child an entity is.

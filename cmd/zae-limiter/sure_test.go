@@ -284,8 +284,8 @@ func refuses(begin stored, p played, real *strings.Replacer, args []string) {
 	}
 }
 
-// What cannot be read is shown as that, and is removed when the answer is yes. Nobody is asked without an answer of the
-// table.
+// What cannot be read is shown as that, and is removed when the answer is yes. Nobody is asked without an answer
+// of the table.
 func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		s, _, _ := furnished(t)

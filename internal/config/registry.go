@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -10,27 +11,45 @@ import (
 
 const attrResources = "resources"
 
-// AddResource notes that a resource has default limits. Doing it again changes
-// nothing.
-func AddResource(ns, resource string) item.Update {
-	return inRegistry(ns, item.Update{Key: layout.ResourcesKey(ns),
-		Add: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
+// Listing is a level of the configuration other than the system's, and whether something was and is stored there.
+type Listing struct {
+	Entity, Resource string
+	Was, Is          bool
 }
 
-// RemoveResource takes a resource out of the registry again.
-func RemoveResource(ns, resource string) item.Update {
-	return inRegistry(ns, item.Update{Key: layout.ResourcesKey(ns),
-		Del: []item.Attr{{Name: attrResources, Value: item.SS(resource)}}})
-}
-
-// CountEntityConfigs adds n, which may be negative, to the number of entities
-// with limits of their own for a resource. The attribute is the resource's
-// name; ok is false for the few names that are key attributes, which no client
-// can count.
-func CountEntityConfigs(ns, resource string, n int64) (u item.Update, ok bool) {
-	u = inRegistry(ns, item.Update{Key: layout.EntityConfigsKey(ns), Add: []item.Attr{{Name: resource,
-		Value: item.N(n)}}})
-	return u, !item.IsKeyAttr(resource)
+// List returns the changes of the registries for different levels: the resources with defaults, for which doing it
+// again changes nothing, and how many entities have limits of their own, by resource. The resource's name is an
+// attribute there, so no client can count the few that are named like a key.
+func List(ns string, all ...Listing) (out []item.Write) {
+	counts := map[string]int64{}
+	var add, remove []string
+	for _, l := range all {
+		switch {
+		case l.Entity != "" && l.Is != l.Was && !item.IsKeyAttr(l.Resource):
+			counts[l.Resource] += map[bool]int64{true: 1, false: -1}[l.Is]
+		case l.Entity != "" || l.Resource == "":
+		case l.Is:
+			add = append(add, l.Resource)
+		default:
+			remove = append(remove, l.Resource)
+		}
+	}
+	resources, counted := item.Update{Key: layout.ResourcesKey(ns)}, item.Update{Key: layout.EntityConfigsKey(ns)}
+	if add != nil {
+		resources.Add = []item.Attr{{Name: attrResources, Value: item.SS(add...)}}
+	}
+	if remove != nil {
+		resources.Del = []item.Attr{{Name: attrResources, Value: item.SS(remove...)}}
+	}
+	for _, resource := range slices.Sorted(maps.Keys(counts)) {
+		counted.Add = append(counted.Add, item.Attr{Name: resource, Value: item.N(counts[resource])})
+	}
+	for _, u := range []item.Update{resources, counted} {
+		if len(u.Add)+len(u.Del) > 0 {
+			out = append(out, inRegistry(ns, u))
+		}
+	}
+	return out
 }
 
 // ForgetEntityConfigs takes a resource out of the counts when its count is zero,

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -20,5 +22,31 @@ func TestCountsAreForgottenAtZero(t *testing.T) {
 		if held && (after["gpt"] != nil || after["other"] == nil) {
 			t.Errorf("%d: %v", n, after)
 		}
+	}
+}
+
+// Many levels change each registry in one write, and one that nothing changes in none. Resources named like a key are
+// not counted.
+func TestRegistriesAreWrittenOnce(t *testing.T) {
+	got := List("ns", Listing{Resource: "b", Is: true}, Listing{Resource: "a", Is: true}, Listing{},
+		Listing{Entity: "e", Resource: "gpt", Is: true}, Listing{Entity: "f", Resource: "gpt", Is: true},
+		Listing{Entity: "g", Resource: "gpt", Is: true, Was: true}, Listing{Entity: "e", Resource: "x", Was: true},
+		Listing{Entity: "e", Resource: "GSI1PK", Is: true})
+	check.Equal(t, len(got), 2, "writes")
+	resources, _, err := got[0].Apply(nil)
+	check.Must(t, err)
+	counts, _, err := got[1].Apply(nil)
+	check.Must(t, err)
+	if r, err := DecodeResources(resources); err != nil || !slices.Equal(r.Names, []string{"a", "b"}) {
+		t.Errorf("%v, %v", r, err)
+	}
+	c, err := DecodeEntityConfigs(counts)
+	check.Must(t, err)
+	check.Deep(t, c.Counts, map[string]int64{"gpt": 2, "x": -1}, "counts")
+	check.Equal(t, len(List("ns", Listing{Entity: "e", Resource: "x", Was: true, Is: true}, Listing{})), 0, "no writes")
+	gone, _, err := List("ns", Listing{Resource: "a", Was: true})[0].Apply(resources)
+	check.Must(t, err)
+	if r, err := DecodeResources(gone); err != nil || !slices.Equal(r.Names, []string{"b"}) {
+		t.Errorf("%v, %v", r, err)
 	}
 }

@@ -106,10 +106,7 @@ func otherWrites(t *testing.T) []call {
 	declared := c
 	declared.Access = config.Access{Switch: config.Bypassed, Cascade: new(true)}
 	declared.Declared = config.Declared{Switch: true, Cascade: true}
-	counted, ok := config.CountEntityConfigs(ns, "gpt", -1)
-	if !ok {
-		t.Error("a resource is not counted")
-	}
+	listing := func(l config.Listing) item.Write { return config.List(ns, l)[0] }
 	zero := config.EntityConfigs{Namespace: ns, Counts: map[string]int64{"gpt": 0}}.Item()
 	pages := pagedSample.Pages()
 	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
@@ -164,10 +161,10 @@ func otherWrites(t *testing.T) []call {
 			bucketItem),
 		one("tell a bucket", config.Stamp(item.KeyOf(bucketItem), config.SwitchedOff, 0), bucketItem),
 		one("keep audit", config.KeepAudit(ns, 30), nil),
-		one("add resource", config.AddResource(ns, "gpt"), nil),
-		one("remove resource", config.RemoveResource(ns, "gpt"), config.Resources{Namespace: ns, Names: []string{"gpt",
-			"x"}}.Item()),
-		one("count configs", counted, zero),
+		one("add resource", listing(config.Listing{Resource: "gpt", Is: true}), nil),
+		one("remove resource", listing(config.Listing{Resource: "gpt"}),
+			config.Resources{Namespace: ns, Names: []string{"gpt", "x"}}.Item()),
+		one("count configs", listing(config.Listing{Entity: "e", Resource: "gpt", Was: true}), zero),
 		one("forget configs", config.ForgetEntityConfigs(ns, "gpt"), zero),
 		one("new page", config.ReplacePage(pages[0], nil), nil),
 		one("page over a foreign one", config.ReplacePage(pages[0], foreign), foreign),

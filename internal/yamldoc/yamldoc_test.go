@@ -17,8 +17,8 @@ type book struct {
 	Lines Lines
 }
 
-// Lines are of keys that have a value, in the mapping where they are read: its own before those that it merges. What is
-// not acceptable is reported, all of it in order, and the rest is read.
+// Lines are of keys that have a value, in the mapping where they are read: its own before those that it merges.
+// All that is not acceptable is reported, in order, and the rest is read.
 func TestRead(t *testing.T) {
 	var s shelf
 	mistakes := Read([]byte(`books:
