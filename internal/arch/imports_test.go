@@ -87,15 +87,15 @@ var mayImport = map[string][]string{
 	},
 	"internal/function":  {"internal/bucket", "internal/sequence"},
 	"internal/memdynamo": {"internal/item", "internal/item/itemtest", "internal/layout", "internal/store"},
-	"internal/storetest": {"internal/bucket", "internal/item", "internal/item/itemtest", "internal/layout",
-		"internal/store", "internal/table"},
+	"internal/storetest": {"internal/bucket", "internal/check", "internal/item", "internal/item/itemtest",
+		"internal/layout", "internal/store", "internal/table"},
 	"internal/arch":                    {},
 	"internal/pricing":                 {},                                       // prices
 	"internal/simulation":              {},                                       // tests only, of all together
 	"internal/childproc":               {},                                       // child processes
 	"internal/emulator":                {"internal/childproc", "internal/store"}, // used by the tool and the tests
 	"internal/loadcheck":               {},                                       // for the tool, demo, tests
-	"internal/loadcheck/loadchecktest": {"internal/item"},                        // the driver of random worlds in tests
+	"internal/loadcheck/loadchecktest": {"internal/check", "internal/item"},      // the driver of random worlds in tests
 	"internal/replay":                  {"internal/archive", "internal/item", "internal/stream", "internal/usage"},
 	"events/eventstest":                {},
 	"streams": { // the aggregator, for the function and for those of others

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var rpm = Account{"acme", "gpt-4", "rpm"}
@@ -53,9 +54,7 @@ func TestLostAnswersLeaveTheBookOpen(t *testing.T) {
 	if all := b.Pages(); len(all) != 1 || !reflect.DeepEqual(all[rpm], p) {
 		t.Errorf("all pages are %+v, want that of %v: %+v", all, rpm, p)
 	}
-	if p := b.Page(Account{}); !reflect.DeepEqual(p, Page{}) {
-		t.Errorf("of an account on which nothing was booked: %+v", p)
-	}
+	check.Deep(t, b.Page(Account{}), Page{}, "an account on which nothing was booked")
 }
 
 // Clocks that are apart by a part of a millisecond may be apart by all of it, and what came back to a
@@ -102,9 +101,7 @@ func TestEveryAccountIsJudged(t *testing.T) {
 		t.Error("there is a worst of nothing")
 	}
 	b.Granted(rpm, Rule{From: 3, To: 4, Capacity: 1, Amount: 1}, 1)
-	if _, err := b.Judge(0, false); err == nil || !strings.Contains(err.Error(), "rpm of acme on gpt-4") {
-		t.Errorf("a rule without a period: %v", err)
-	}
+	check.Says(t, check.Err(b.Judge(0, false)), "rpm of acme on gpt-4", "a rule without a period")
 }
 
 func TestBookOfManyClients(t *testing.T) {
@@ -131,12 +128,8 @@ func TestOrderOfAccounts(t *testing.T) {
 	all := []Account{{"a", "x", "m"}, {"a", "x", "n"}, {"a", "y", "l"}, {"b", "w", "k"}}
 	for i, a := range all {
 		for j, b := range all {
-			if got := a.Compare(b); got != cmp.Compare(i, j) {
-				t.Errorf("%v and %v: %d", a, b, got)
-			}
+			check.Equal(t, a.Compare(b), cmp.Compare(i, j), "%v and %v", a, b)
 		}
 	}
-	if got := all[0].String(); got != "m of a on x" {
-		t.Error(got)
-	}
+	check.Equal(t, all[0].String(), "m of a on x")
 }

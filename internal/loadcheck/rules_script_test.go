@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output of testdata/windows.txt")
@@ -20,9 +22,7 @@ var update = flag.Bool("update", false, "rewrite the expected output of testdata
 func TestWindows(t *testing.T) {
 	const file = "testdata/windows.txt"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var out []string
 	for _, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		story, want, ok := strings.Cut(block, "\n----\n")
@@ -36,9 +36,7 @@ func TestWindows(t *testing.T) {
 		out = append(out, story+"\n----\n"+got)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
 	}
 }
 

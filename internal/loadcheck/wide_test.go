@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func bigOf(w wide) *big.Int {
@@ -49,12 +51,8 @@ func TestWideNumbers(t *testing.T) {
 		}
 	}
 	const most = math.MaxInt64 / 1000 // whole tokens; a part of one more may not fit
-	if got := millis(product(most-1, 1), 1); got != (most-1)*1000 {
-		t.Errorf("%d tokens are %d", most-1, got)
-	}
-	if got := millis(product(most, 1), 1); got != math.MaxInt64 {
-		t.Errorf("%d tokens are %d, want the most", most, got)
-	}
+	check.Equal(t, millis(product(most-1, 1), 1), (most-1)*1000, "%d tokens", most-1)
+	check.Equal(t, millis(product(most, 1), 1), math.MaxInt64, "%d tokens", most)
 	for _, w := range []wide{{1, 0}, {math.MaxInt64, 1}} {
 		if millis(w, 1) != math.MaxInt64 || millis(w.neg(), 1) != math.MinInt64 {
 			t.Errorf("%v is %d and %d", w, millis(w, 1), millis(w.neg(), 1))

@@ -77,7 +77,7 @@ const (
 // no order and are not changed. The error names an event or a bound that makes
 // no sense, or a time in which no rule is in force.
 func Worst(b Bound, events []Event) (Result, error) {
-	if err := check(b, events); err != nil {
+	if err := refuse(b, events); err != nil {
 		return Result{}, err
 	}
 	line, err := newTimeline(b)
@@ -93,7 +93,8 @@ func Worst(b Bound, events []Event) (Result, error) {
 	return s.worst(), nil
 }
 
-func check(b Bound, events []Event) error {
+// refuse returns why a bound or events cannot be checked.
+func refuse(b Bound, events []Event) error {
 	if b.Skew < 0 || b.Skew > maxSpan {
 		return fmt.Errorf("skew %d, want 0 to 2^48 ms", b.Skew)
 	}

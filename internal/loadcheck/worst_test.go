@@ -3,8 +3,9 @@ package loadcheck
 import (
 	"math/big"
 	"math/rand/v2"
-	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // always are the rules of a limit that does not change.
@@ -133,16 +134,13 @@ func TestWorstAgreesWithEveryWindowByHand(t *testing.T) {
 			events[i] = Event{Kind: Kind(rng.IntN(3)), Sent: sent, Answered: sent + rng.Int64N(8), Tokens: rng.Int64N(12)}
 		}
 		got, err := Worst(b, events)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if want := ceilMilli(naive(b, events)); got.Excess != want {
 			t.Fatalf("round %d: Worst(%+v, %+v) = %v, by hand %d", round, b, events, got, want)
 		}
 		if got.Admitted > 0 {
-			if v := ceilMilli(window(b, events, got.From, got.To)); v != got.Excess {
-				t.Fatalf("round %d: the window %v has the excess %d by hand", round, got, v)
-			}
+			check.MustEqual(t, ceilMilli(window(b, events, got.From, got.To)), got.Excess,
+				"round %d: the window %v has the excess by hand", round, got)
 			if in, out := counted(events, got.From, got.To); in != got.Admitted || out != got.Returned {
 				t.Fatalf("round %d: in the window %v %d are admitted and %d returned", round, got, in, out)
 			}
@@ -211,9 +209,7 @@ func TestNonsenseIsNamed(t *testing.T) {
 		{"unknown kind", good, []Event{{Kind(7), 1, 1, 1}}, "kind 7"},
 		{"negative kind", good, []Event{{Kind(-1), 1, 1, 1}}, "kind -1"},
 	} {
-		if _, err := Worst(c.b, c.e); err == nil || !strings.Contains(err.Error(), c.wants) {
-			t.Errorf("%s: %v, want an error with %q", c.name, err, c.wants)
-		}
+		check.Says(t, check.Err(Worst(c.b, c.e)), c.wants, "%s", c.name)
 	}
 }
 
@@ -247,8 +243,6 @@ func TestNothingIsGranted(t *testing.T) {
 // An excess of a part of a token is one of a token.
 func TestOver(t *testing.T) {
 	for excess, want := range map[int64]int64{-1500: 0, -1: 0, 0: 0, 1: 1, 1000: 1, 1001: 2, 1_001_000: 1001} {
-		if got := (Result{Excess: excess}).Over(); got != want {
-			t.Errorf("%d millitokens are over by %d, want %d", excess, got, want)
-		}
+		check.Equal(t, (Result{Excess: excess}).Over(), want, "%d millitokens over", excess)
 	}
 }

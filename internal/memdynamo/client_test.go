@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -203,9 +204,7 @@ func TestRequestsThatAreNotUnderstood(t *testing.T) {
 	if !saysInvalid(err, "only deletes are served in a batch") {
 		t.Error(err)
 	}
-	if n := db.Stats().Calls(); n != 0 {
-		t.Errorf("%d calls were carried out", n)
-	}
+	check.Equal(t, db.Stats().Calls(), 0, "calls carried out")
 }
 
 func saysInvalid(err error, what string) bool {

@@ -41,9 +41,8 @@ func TestPages(t *testing.T) {
 		for i := range 7 {
 			db.Store(item.Key{PK: "p", SK: fmt.Sprint(i)}.Item())
 		}
-		if got := pagesOf(t, db, item.Query{PK: "p", Limit: c.limit}); !slices.Equal(got, c.want) {
-			t.Errorf("pages of %d, a limit of %d: %v, want %v", c.size, c.limit, got, c.want)
-		}
+		check.Slices(t, pagesOf(t, db, item.Query{PK: "p", Limit: c.limit}), c.want,
+			"pages of %d, a limit of %d", c.size, c.limit)
 	}
 }
 

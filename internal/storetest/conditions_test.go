@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -101,8 +102,6 @@ func TestMisreadingIsNoticed(t *testing.T) {
 				g.run(t, store.NewListing(table, "limits"))
 			}) || noticed
 		}
-		if noticed != (name != "nothing") {
-			t.Errorf("a table that misreads %s: it is noticed: %v", name, noticed)
-		}
+		check.Equal(t, noticed, name != "nothing", "a table that misreads %s: it is noticed", name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -78,11 +79,9 @@ func TestCompareNeedsEveryOutcome(t *testing.T) {
 		{[]error{nil, refused}, false},
 	} {
 		for _, calls := range []int{3, 30} {
-			if got := passes(func(t *testing.T) {
+			check.Equal(t, passes(func(t *testing.T) {
 				Compare(t, nil, 4, calls, &scripted{ends: c.ends}, &scripted{ends: c.ends})
-			}); got != c.passes {
-				t.Errorf("%d calls that end with %v: it passes is %v", calls, c.ends, got)
-			}
+			}), c.passes, "%d calls that end with %v: it passes", calls, c.ends)
 		}
 	}
 }
@@ -118,8 +117,6 @@ func TestCompareKnowsOfMixedTransactions(t *testing.T) {
 	quietly(t)
 	for _, known := range []Deviations{nil, {MixedTransaction: "it is old"}} {
 		got := passes(func(t *testing.T) { Compare(t, known, 4, 300, memdynamo.New(nil), unmixed{memdynamo.New(nil)}) })
-		if got != (known != nil) {
-			t.Errorf("known %v: it passes is %v", known, got)
-		}
+		check.Equal(t, got, known != nil, "known %v: it passes", known)
 	}
 }

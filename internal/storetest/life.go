@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -63,9 +64,7 @@ func (l *life) transact(what string, writes []item.Write) (out []table.Shard) {
 	l.t.Helper()
 	token := newToken()
 	after := mustTransact(l.t, l.db, token, writes)
-	if err := l.db.Transact(l.t.Context(), token, writes); err != nil {
-		l.t.Fatalf("%s, again: %v", what, err)
-	}
+	check.Must(l.t, l.db.Transact(l.t.Context(), token, writes), "%s, again", what)
 	wantStored(l.t, l.db, writes, after)
 	for _, it := range after {
 		out = append(out, l.decode(what, it))
@@ -76,9 +75,7 @@ func (l *life) transact(what string, writes []item.Write) (out []table.Shard) {
 func (l *life) decode(what string, it item.Item) table.Shard {
 	l.t.Helper()
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		l.t.Fatalf("%s: %v", what, err)
-	}
+	check.Must(l.t, err, what)
 	return b
 }
 

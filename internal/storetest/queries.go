@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -38,9 +39,7 @@ func all(t *testing.T, db store.Lister, q item.Query) (out []item.Item, pages in
 	t.Helper()
 	for {
 		page, err := db.List(t.Context(), q)
-		if err != nil {
-			t.Fatalf("%+v: %v", q, err)
-		}
+		check.Must(t, err, "%+v", q)
 		out, pages = append(out, page.Items...), pages+1
 		if q.After = page.Next; q.After == nil {
 			return out, pages
@@ -157,14 +156,10 @@ func testRemoval(t *testing.T, db store.Lister) {
 			mustWrite(t, db, item.Put{Item: keys[i].Item()})
 		}
 	}
-	if err := db.Remove(t.Context(), append(keys, keys[1])...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, db.Remove(t.Context(), append(keys, keys[1])...))
 	for _, k := range keys {
 		wantItem(t, "item", read(t, db, k), nil)
 	}
-	if err := db.Remove(t.Context()); err != nil {
-		t.Errorf("nothing to remove: %v", err)
-	}
+	check.NoError(t, db.Remove(t.Context()), "nothing to remove")
 	wantRejected(t, db.Remove(t.Context(), item.Key{PK: "x"}))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -19,28 +20,24 @@ func testReads(t *testing.T, db store.Store) {
 			mustWrite(t, db, item.Put{Item: want[i]})
 		}
 	}
-	check := func(t *testing.T, consistent bool, keys []item.Key, want []item.Item) {
+	wants := func(t *testing.T, consistent bool, keys []item.Key, want []item.Item) {
 		t.Helper()
 		got, err := db.Read(t.Context(), consistent, keys...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if len(got) != len(want) {
 			t.Fatalf("%d items for %d keys", len(got), len(want))
 		}
 		for i := range want {
-			if (got[i] == nil) != (want[i] == nil) {
-				t.Errorf("item %d is %v, want %v", i, got[i], want[i])
-			}
+			check.Equal(t, got[i] == nil, want[i] == nil, "item %d is %v, want %v", i, got[i], want[i])
 			wantItem(t, "item", got[i], want[i])
 		}
 	}
-	t.Run("a hundred, some absent, in order", func(t *testing.T) { check(t, true, keys, want) })
-	t.Run("eventually consistent", func(t *testing.T) { check(t, false, keys, want) })
-	t.Run("one", func(t *testing.T) { check(t, true, keys[1:2], want[1:2]) })
-	t.Run("none", func(t *testing.T) { check(t, true, nil, nil) })
+	t.Run("a hundred, some absent, in order", func(t *testing.T) { wants(t, true, keys, want) })
+	t.Run("eventually consistent", func(t *testing.T) { wants(t, false, keys, want) })
+	t.Run("one", func(t *testing.T) { wants(t, true, keys[1:2], want[1:2]) })
+	t.Run("none", func(t *testing.T) { wants(t, true, nil, nil) })
 	t.Run("a key twice", func(t *testing.T) {
-		check(t, true, []item.Key{keys[1], keys[2], keys[1]}, []item.Item{want[1], want[2], want[1]})
+		wants(t, true, []item.Key{keys[1], keys[2], keys[1]}, []item.Item{want[1], want[2], want[1]})
 	})
 	t.Run("too many", func(t *testing.T) {
 		_, err := db.Read(t.Context(), true, append(keys, newKey())...)
@@ -50,11 +47,11 @@ func testReads(t *testing.T, db store.Store) {
 		_, err := db.Read(t.Context(), true, keys[1], item.Key{PK: "x"})
 		wantRejected(t, err)
 	})
-	t.Run("more than fits one answer", func(t *testing.T) { testLargeRead(t, db, check) })
+	t.Run("more than fits one answer", func(t *testing.T) { testLargeRead(t, db, wants) })
 }
 
 // testLargeRead reads 20 MB, more than the 16 MB that one answer holds.
-func testLargeRead(t *testing.T, db store.Store, check func(*testing.T, bool, []item.Key, []item.Item)) {
+func testLargeRead(t *testing.T, db store.Store, wants func(*testing.T, bool, []item.Key, []item.Item)) {
 	keys := make([]item.Key, 50)
 	want := make([]item.Item, len(keys))
 	long := item.S(strings.Repeat("x", 399<<10))
@@ -63,7 +60,7 @@ func testLargeRead(t *testing.T, db store.Store, check func(*testing.T, bool, []
 		want[i] = stored(keys[i], one("x", long)...)
 		mustWrite(t, db, item.Put{Item: want[i]})
 	}
-	check(t, true, keys, want)
+	wants(t, true, keys, want)
 }
 
 // testContexts: a call whose context is done before it starts writes nothing, and the

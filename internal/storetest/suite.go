@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -81,9 +82,7 @@ func expect(t *testing.T, s store.Store, w item.Write) (before, after item.Item,
 	t.Helper()
 	before = read(t, s, w.Target())
 	after, held, err := w.Apply(before)
-	if err != nil {
-		t.Fatalf("in memory, %+v of %v: %v", w, before, err)
-	}
+	check.Must(t, err, "in memory, %+v of %v", w, before)
 	return before, after, held
 }
 
@@ -123,9 +122,7 @@ func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write
 			t.Fatalf("in memory the condition of %+v does not hold", w)
 		}
 	}
-	if err := s.Transact(t.Context(), token, writes); err != nil {
-		t.Fatalf("transaction: %v", err)
-	}
+	check.Must(t, s.Transact(t.Context(), token, writes), "transaction")
 	wantStored(t, s, writes, out)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -44,9 +45,7 @@ func testAllWrites(t *testing.T, db store.Store) {
 		item.Delete{Key: removed, If: yes},
 		item.Check{Key: checked, If: item.Between("n", item.N(0), item.N(1))},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	wantItem(t, "updated item", read(t, db, updated), stored(updated, one("n", item.N(3))...))
 	wantItem(t, "created item", read(t, db, created), stored(created, one("a-b", item.S("x"))...))
 	wantItem(t, "replaced item", read(t, db, replaced), stored(replaced, one("c", item.S("y"))...))
@@ -114,14 +113,10 @@ func testToken(t *testing.T, db store.Store) {
 	token := newToken()
 	writes := []item.Write{add(a, 1, no), add(b, 1, nil)}
 	for range 3 {
-		if err := db.Transact(t.Context(), token, writes); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, db.Transact(t.Context(), token, writes))
 	}
 	mustWrite(t, db, add(a, 10, nil))
-	if err := db.Transact(t.Context(), token, writes); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, db.Transact(t.Context(), token, writes))
 	wantItem(t, "first item", read(t, db, a), stored(a, one("n", item.N(11))...))
 	wantItem(t, "second item", read(t, db, b), stored(b, one("n", item.N(1))...))
 }
@@ -132,18 +127,14 @@ func testRefusedToken(t *testing.T, db store.Store) {
 	writes := []item.Write{add(a, 1, nil), item.Check{Key: b, If: yes}}
 	wantCanceled(t, db.Transact(t.Context(), token, writes), nil, item.Item{})
 	mustWrite(t, db, item.Put{Item: b.Item()})
-	if err := db.Transact(t.Context(), token, writes); err != nil {
-		t.Fatalf("the same token after a refusal: %v", err)
-	}
+	check.Must(t, db.Transact(t.Context(), token, writes), "the same token after a refusal")
 	wantItem(t, "item", read(t, db, a), stored(a, one("n", item.N(1))...))
 }
 
 func testOtherWrites(t *testing.T, db store.Store) {
 	a := newKey()
 	token := newToken()
-	if err := db.Transact(t.Context(), token, []item.Write{add(a, 1, nil)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, db.Transact(t.Context(), token, []item.Write{add(a, 1, nil)}))
 	wantKind(t, db.Transact(t.Context(), token, []item.Write{add(a, 2, nil)}), store.Unavailable)
 	wantItem(t, "item", read(t, db, a), stored(a, one("n", item.N(1))...))
 }

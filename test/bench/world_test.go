@@ -3,6 +3,8 @@ package bench
 import (
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Nothing is measured while an hour turns.
@@ -17,8 +19,6 @@ func TestMeasuresBetweenHours(t *testing.T) {
 		58*time.Minute + time.Second: 2*time.Minute - time.Second + 12*time.Second,
 		time.Hour - time.Second:      13 * time.Second,
 	} {
-		if got := untilMidHour(hour.Add(after)); got != want {
-			t.Errorf("%v after the hour: waits %v, want %v", after, got, want)
-		}
+		check.Equal(t, untilMidHour(hour.Add(after)), want, "%v after the hour: waits", after)
 	}
 }

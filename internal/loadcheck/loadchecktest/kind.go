@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Player is a world with movers and rules. It embeds a [Run] or a [World].
@@ -61,9 +63,7 @@ func (k Kind[P]) Keeps(t *testing.T) {
 	worlds, done := k.worlds(), map[string]int{}
 	for seed := range uint64(worlds) {
 		p, err := k.Play(seed, "")
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		check.Must(t, err, "seed %d", seed)
 		for what, n := range p.Base().Done {
 			done[what] += n
 		}
@@ -91,9 +91,7 @@ func (k Kind[P]) Sees(t *testing.T, worlds uint64, least int, defects ...string)
 				first, _, _ := strings.Cut(err.Error(), "\n")
 				t.Logf("%s: seed %d: %s", planted, seed, first)
 			}
-			if _, err := k.Play(seed, Nothing); err != nil {
-				t.Errorf("%s: seed %d: seen without it, too: %v", planted, seed, err)
-			}
+			check.NoError(t, check.Err(k.Play(seed, Nothing)), "%s: seed %d: seen without it, too", planted, seed)
 		}
 		if seen < least {
 			t.Errorf("%s: seen in %d of %d worlds, want %d", planted, seen, worlds, least)

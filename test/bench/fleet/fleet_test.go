@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
@@ -71,8 +72,6 @@ func TestFleetsStayWithinTheLimit(t *testing.T) {
 		if c.LoseOne == 0 && (r.Failed > 0 || r.Delivered() < 0.97) {
 			t.Errorf("%v: %d failed, delivered %.2f %%", c, r.Failed, 100*r.Delivered())
 		}
-		if r.Shards != 1 {
-			t.Errorf("%v: %d shards", c, r.Shards)
-		}
+		check.Equal(t, r.Shards, 1, "%v: shards", c)
 	}
 }

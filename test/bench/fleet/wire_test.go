@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -72,9 +73,7 @@ func realTime(t *testing.T) {
 		processes := make([]process, c.Processes)
 		for i := range processes {
 			l, err := limiter.Open(t.Context(), w, name, &limiter.Options{Register: true, Timeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			processes[i] = func(ctx context.Context, tokens []int64) error {
 				_, err := l.Acquire(ctx, c.Bucket.request(tokens))
 				return err

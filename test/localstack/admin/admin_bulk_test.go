@@ -1,12 +1,12 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -27,9 +27,7 @@ func TestAHierarchyIsAppliedInBulk(t *testing.T) {
 		_, err = w.ns.CreateEntity(t.Context(), admin.Entity{ID: "t-0007", Name: "theirs"})
 		w.must(err)
 		begin := time.Now()
-		if err := w.ns.Apply(t.Context(), p); !errors.Is(err, admin.ErrBusy) {
-			t.Fatalf("error %v", err)
-		}
+		check.MustBe(t, w.ns.Apply(t.Context(), p), admin.ErrBusy, "error")
 		t.Logf("%d steps in %v", p.Changes(), time.Since(begin))
 		if e, err := w.ns.Entity(t.Context(), "t-0007"); err != nil || e.Name != "theirs" {
 			t.Errorf("overwritten: %+v, %v", e, err)
@@ -38,8 +36,7 @@ func TestAHierarchyIsAppliedInBulk(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 		p, err = w.ns.Plan(t.Context(), m)
-		if w.must(err); p.Changes() != 1 {
-			t.Errorf("%d changes are left", p.Changes())
-		}
+		w.must(err)
+		check.Equal(t, p.Changes(), 1, "changes left")
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -48,9 +49,7 @@ func Open(t testing.TB, url string, s Screen) *Page {
 	t.Helper()
 	folder := filepath.Join(engine.Root(), "..", "..", ".cache", "browser")
 	binary := filepath.Join(folder, "chromium")
-	if _, err := os.Stat(binary); err != nil {
-		t.Fatalf("the browser is not installed: %v (make browser)", err)
-	}
+	check.Must(t, check.Err(os.Stat(binary)), "the browser, which make browser installs")
 	p := &Page{t: t}
 	p.begin(binary, folder)
 	scheme := "light"
@@ -115,17 +114,13 @@ func fonts(t testing.TB, folder string) string {
 	path := filepath.Join(own, "fonts.conf")
 	text := fmt.Sprintf("<fontconfig><dir>%s</dir><cachedir>%s</cachedir></fontconfig>",
 		html.EscapeString(filepath.Join(folder, "fonts")), html.EscapeString(own))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func (p *Page) must(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatalf("browser: %v", err)
-	}
+	check.Must(p.t, err, "browser")
 }
 
 // listen records the requests and the errors of the page.
@@ -163,9 +158,7 @@ func (p *Page) Problems() []string {
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		p.t.Fatalf("browser: %s: %v", expression, err)
-	}
+	check.Must(p.t, err, "browser: %s", expression)
 	return v
 }
 

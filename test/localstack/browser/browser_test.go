@@ -1,9 +1,9 @@
 package browser_test
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
@@ -29,7 +29,5 @@ func TestUnreadableTextIsFound(t *testing.T) {
 		<text x="190" y="50">four</text></svg><svg width="200" height="100"><text x="10" y="20">one</text></svg>`),
 		browser.Screen{Width: 390, Height: 844})
 	want := []string{"one and two print over one another", "four reaches out of its drawing"}
-	if got := p.Unreadable(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Slices(t, p.Unreadable(), want)
 }

@@ -90,7 +90,7 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("there is no row %q in %q", want, rows)
 			}
 		}
-		check.Slices(t, p.Requests(), []string{address}, "the page asks for, want nothing but itself")
+		check.Slices(t, p.Requests(), []string{address}, "what the page asks for")
 		if got := p.Problems(); len(got) > 0 {
 			t.Errorf("the browser complains: %q", got)
 		}

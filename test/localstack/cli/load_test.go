@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
@@ -37,16 +38,12 @@ func TestLoad(t *testing.T) {
 // looksRight opens a report in a browser.
 func looksRight(t *testing.T, file string) {
 	p := browser.Open(t, "file://"+file, browser.Screen{Width: 1024, Height: 800})
-	if got := p.Requests(); !slices.Equal(got, []string{"file://" + file}) {
-		t.Errorf("the report asks for %q, want nothing but itself", got)
-	}
+	check.Slices(t, p.Requests(), []string{"file://" + file}, "what the report asks for")
 	if got := p.Problems(); len(got) > 0 {
 		t.Errorf("the browser complains: %q", got)
 	}
 	verdict := browser.Eval[string](p, `document.getElementById("verdict").innerText`)
-	if verdict != "Nothing was admitted above what the limits allow." {
-		t.Errorf("verdict: %q", verdict)
-	}
+	check.Equal(t, verdict, "Nothing was admitted above what the limits allow.", "verdict")
 	plots := browser.Eval[[]float64](
 		p, `[...document.querySelectorAll("svg.chart")].map(s => s.getBoundingClientRect().height)`)
 	lines := browser.Eval[int](p, `document.querySelectorAll("polyline").length`)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -19,7 +20,5 @@ func TestPictureOfAReport(t *testing.T) {
 	s.run(0, strings.Fields("load --rate 15 --arrivals bursts --duration 30s --limit rpm=600:20 --report "+file)...)
 	p := browser.Open(t, "file://"+file, browser.Screen{Width: 800, Height: 600})
 	picture := filepath.Join(engine.Root(), "..", "..", "docs", "load-report.png")
-	if err := os.WriteFile(picture, p.Picture(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(picture, p.Picture(), 0o644))
 }

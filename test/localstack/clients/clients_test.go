@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -16,9 +17,7 @@ import (
 func TestWhatClientsSeeIsBooked(t *testing.T) {
 	db := memdynamo.New(nil)
 	lim, err := limiter.Open(t.Context(), db.Client(), "table", &limiter.Options{Register: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	limits := []limiter.Limit{limiter.PerDay("tpd", 100)}
 	var b Book
 	ask := func(tokens int64) Call {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
@@ -56,9 +57,8 @@ func TestSumsNameWhatIsApart(t *testing.T) {
 }
 
 func TestVerdictFindsEveryFault(t *testing.T) {
-	if why := passing().verdict(); len(why) != 0 {
-		t.Fatalf("nothing is wrong, but: %q", why)
-	}
+	why := passing().verdict()
+	check.MustEqual(t, len(why), 0, "nothing is wrong, but: %q", why)
 	slow := passing()
 	if slow.hot, slow.hotWrites = (resharded{most: 1, end: 1}), 2*hotWCU; len(slow.verdict()) != 0 {
 		t.Errorf("a machine that is too slow to split the hot bucket: %q", slow.verdict())

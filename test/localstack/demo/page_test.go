@@ -46,7 +46,7 @@ func TestPageInABrowser(t *testing.T) {
 	for _, screen := range []browser.Screen{{Width: 1280, Height: 900}, {Width: 390, Height: 844, Dark: true}} {
 		t.Run(fmt.Sprint(screen.Width), func(t *testing.T) {
 			p := browser.Open(t, "file://"+path, screen)
-			check.Slices(t, p.Requests(), []string{"file://" + path}, "the page asks for, want nothing but itself")
+			check.Slices(t, p.Requests(), []string{"file://" + path}, "what the page asks for")
 			check.Equal(t, browser.Eval[string](p, "document.title"), "zae-limiter demo: PASS", "title")
 			if got := browser.Eval[float64](p, "document.documentElement.scrollWidth"); got > float64(screen.Width) {
 				t.Errorf("the page is %.0f wide on a screen of %d", got, screen.Width)
@@ -115,9 +115,8 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 		t.Error("the text has the colour of the paper")
 	}
 	again := browser.Eval[story](p, `JSON.parse(document.querySelector("#record").textContent)`)
-	if fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", r) {
-		t.Error("the record in the page is not the one that it was made from")
-	}
+	check.Equal(t, fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", r),
+		"the record in the page is not the one that it was made from")
 }
 
 // A run that fails says so, and texts cannot become part of the page.

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"reflect"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
@@ -13,9 +13,7 @@ func TestFaultsByKind(t *testing.T) {
 		{1, answersLost}, {2, batchRepeated}, {3, answersLost}, {4, batchRepeated}, {9, tableAway},
 	}, 8)
 	want := []faults{{answersLost, []float64{1, 3}}, {batchRepeated, []float64{2, 4}}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	check.Deep(t, got, want)
 }
 
 // What a limit was allowed to is that of the phase in which it was asked: a request long afterwards

@@ -33,9 +33,7 @@ func TestParseTraceNamesLineAndColumn(t *testing.T) {
 		{"too few fields", traceHead + "2023-11-16 18:15:46,1\n", "line 2"},
 		{"backwards", traceHead + "2023-11-16 18:15:46,1,1\n2023-11-16 18:15:45,1,1\n", "line 3: TIMESTAMP"},
 	} {
-		if _, err := parseTrace(strings.NewReader(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want an error with %q", c.name, err, c.want)
-		}
+		check.Says(t, check.Err(parseTrace(strings.NewReader(c.in))), c.want, "%s", c.name)
 	}
 }
 

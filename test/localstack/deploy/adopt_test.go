@@ -7,12 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // adopted puts a table that the real Python client has made under a stack of ours,
@@ -23,15 +24,12 @@ func (w *world) adopted(t *testing.T) {
 	w.python(t, name, "acme", 5)
 	_, err := w.cdk("synth", "--quiet", "--output", filepath.Join(w.dir, "unlike"),
 		"-c", contextPrefix+"stackName="+stack, "-c", contextPrefix+"tableName="+name)
-	if err == nil || !strings.Contains(err.Error(), "the projection of index GSI2 would change from ALL to KEYS_ONLY") {
-		t.Errorf("a table that is unlike the options: %v", err)
-	}
+	check.Says(t, err, "the projection of index GSI2 would change from ALL to KEYS_ONLY",
+		"a table that is unlike the options")
 	options := []string{"tableName=" + name, "gsi2Projection=ALL", "maxShards=1", "aggregatorPaused=true"}
 	paused := w.synth(t, "adopted", stack, options, nil)
 	mapping := filepath.Join(w.dir, "adopt.json")
-	if err := os.WriteFile(mapping, []byte(`{"Table":{"TableName":"`+name+`"}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(mapping, []byte(`{"Table":{"TableName":"`+name+`"}}`), 0o644))
 	made := *w.describe(t, name).CreationDateTime
 	w.mustCDK(t, "import", "--app", paused, "--resource-mapping", mapping, "--force")
 	w.mustCDK(t, "deploy", "--app", paused, "--require-approval", "never")
@@ -42,14 +40,10 @@ func (w *world) adopted(t *testing.T) {
 	ours := &world{emulator: w.emulator, granted: map[string]int64{"acme": 8}, stack: stack, table: name}
 	ours.read(t)
 	app := w.user(t, "adopter", ours.outputs["AcquirePolicyArn"])
-	if err := ours.acquire(t.Context(), app, "acme", 4); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, ours.acquire(t.Context(), app, "acme", 4))
 	w.python(t, name, "acme", 2)
 	ours.granted["acme"] += 2
-	if n := w.usageItems(t, name); n != 0 {
-		t.Errorf("%d snapshots, although the aggregator is paused", n)
-	}
+	check.Equal(t, w.usageItems(t, name), 0, "snapshots, although the aggregator is paused")
 	going := w.synth(t, "going", stack, options[:3], nil)
 	w.mustCDK(t, "deploy", "--app", going, "--require-approval", "never")
 	ours.counted(t, "acme")
@@ -73,8 +67,6 @@ func (w *world) usageItems(t *testing.T, table string) int {
 		TableName: aws.String(table), FilterExpression: aws.String("begins_with(SK, :sk)"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":sk": text("#USAGE#")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return len(out.Items)
 }

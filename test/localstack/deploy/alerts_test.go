@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -32,9 +33,7 @@ func (w *world) alerted(t *testing.T) {
 	arrived := make(chan string, 10)
 	slack := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		arrived <- string(body)
 	}))
 	defer slack.Close()
@@ -54,9 +53,8 @@ func (w *world) alerted(t *testing.T) {
 		event := w.spending(t, "by-"+c.name)
 		for _, without := range []string{c.action, ""} {
 			w.limit(t, role, policy.without(without, ""))
-			if answer := w.invoke(t, "Aggregator", event); answer != `{"batchItemFailures":[]}` {
-				t.Fatalf("%s, without %q: %s", c.name, without, answer)
-			}
+			check.MustEqual(t, w.invoke(t, "Aggregator", event), `{"batchItemFailures":[]}`,
+				"%s, without %q", c.name, without)
 		}
 		select {
 		case got := <-arrived:
@@ -87,9 +85,7 @@ func (w *world) spending(t *testing.T, entity string) []byte {
 func (w *world) busOfRecipe(t *testing.T, address string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(w.emulator.root, "docs", "budgets-and-quotas.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	type properties struct {
@@ -106,39 +102,27 @@ func (w *world) busOfRecipe(t *testing.T, address string) string {
 			Properties properties `yaml:"Properties"`
 		} `yaml:"Rule"`
 	}
-	if err := yaml.Unmarshal([]byte(text), &recipe); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal([]byte(text), &recipe))
 	p := recipe.Rule.Properties
 	p.EventPattern["detail"] = map[string]any{"percent": []any{map[string]any{"numeric": []any{">=", 40}}}}
 	pattern, err := json.Marshal(p.EventPattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	e := eventbridge.NewFromConfig(w.config(root))
 	name := aws.String("alerts")
 	bus, err := e.CreateEventBus(t.Context(), &eventbridge.CreateEventBusInput{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	connection, err := e.CreateConnection(t.Context(), &eventbridge.CreateConnectionInput{Name: name,
 		AuthorizationType: types.ConnectionAuthorizationTypeApiKey,
 		AuthParameters: &types.CreateConnectionAuthRequestParameters{
 			ApiKeyAuthParameters: &types.CreateConnectionApiKeyAuthRequestParameters{
 				ApiKeyName: aws.String("Authorization"), ApiKeyValue: aws.String("unused")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	slack, err := e.CreateApiDestination(t.Context(), &eventbridge.CreateApiDestinationInput{Name: name,
 		ConnectionArn: connection.ConnectionArn, HttpMethod: types.ApiDestinationHttpMethodPost,
 		InvocationEndpoint: aws.String(address)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventBusName: name,
-		EventPattern: aws.String(string(pattern))}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, check.Err(e.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: name, EventBusName: name,
+		EventPattern: aws.String(string(pattern))})))
 	out, err := e.PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: name, EventBusName: name,
 		Targets: []types.Target{{Id: name, Arn: slack.ApiDestinationArn,
 			RoleArn: aws.String("arn:aws:iam::" + account + ":role/any"),
@@ -155,9 +139,7 @@ func (w *world) topicTo(t *testing.T, address string, arrived <-chan string) str
 	t.Helper()
 	s := sns.NewFromConfig(w.config(root))
 	topic, err := s.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("alerts")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if _, err := s.Subscribe(t.Context(), &sns.SubscribeInput{TopicArn: topic.TopicArn, Protocol: aws.String("http"),
 		Endpoint: aws.String(address)}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 const contextPrefix = "zae-limiter:"
@@ -36,13 +38,9 @@ func (e *emulator) synth(t *testing.T, name, stack string, options []string, cha
 
 	path := filepath.Join(out, stack+".template.json")
 	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var template map[string]any
-	if err := json.Unmarshal(old, &template); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(old, &template))
 	found := resources{}
 	for id, r := range template["Resources"].(map[string]any) {
 		found[id] = r.(map[string]any)
@@ -53,12 +51,8 @@ func (e *emulator) synth(t *testing.T, name, stack string, options []string, cha
 		change(found)
 	}
 	text, err := json.Marshal(template)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, os.WriteFile(path, text, 0o644))
 	rename(t, out, stack, text)
 	return out
 }
@@ -91,22 +85,14 @@ func (e *emulator) ownPrograms(t *testing.T, out string, all resources) {
 				continue
 			}
 			program, err := os.ReadFile(filepath.Join(e.root, "dist", "local", function, "bootstrap"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			bootstrap := filepath.Join(out, asset, "bootstrap")
-			if err := os.Remove(bootstrap); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(bootstrap, program, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.Remove(bootstrap))
+			check.Must(t, os.WriteFile(bootstrap, program, 0o755))
 			replaced++
 		}
 	}
-	if replaced != 3 {
-		t.Fatalf("%d functions in the template, want 3", replaced)
-	}
+	check.MustEqual(t, replaced, 3, "functions in the template")
 }
 
 // rename gives a changed template the key of its content: the tool uploads
@@ -115,15 +101,11 @@ func rename(t *testing.T, out, stack string, template []byte) {
 	t.Helper()
 	assets := filepath.Join(out, stack+".assets.json")
 	text, err := os.ReadFile(assets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var listed struct {
 		Files map[string]struct{ Source struct{ Path string } }
 	}
-	if err := json.Unmarshal(text, &listed); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &listed))
 	sum := sha256.Sum256(template)
 	for key, file := range listed.Files {
 		if file.Source.Path != stack+".template.json" {
@@ -132,13 +114,9 @@ func rename(t *testing.T, out, stack string, template []byte) {
 		old, _, _ := strings.Cut(key, "-")
 		for _, path := range []string{assets, filepath.Join(out, "manifest.json")} {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			text = bytes.ReplaceAll(text, []byte(old), []byte(hex.EncodeToString(sum[:])))
-			if err := os.WriteFile(path, text, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(path, text, 0o644))
 		}
 		return
 	}

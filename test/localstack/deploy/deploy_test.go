@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -82,9 +83,7 @@ func (w *world) read(t *testing.T) {
 	t.Helper()
 	out, err := w.cloudformation().DescribeStacks(t.Context(),
 		&cloudformation.DescribeStacksInput{StackName: aws.String(w.stack)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w.outputs = map[string]string{}
 	for _, o := range out.Stacks[0].Outputs {
 		w.outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
@@ -94,18 +93,14 @@ func (w *world) read(t *testing.T) {
 func (w *world) describe(t *testing.T, name string) *types.TableDescription {
 	t.Helper()
 	out, err := w.dynamodb(root).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(name)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return out.Table
 }
 
 func (w *world) buckets(t *testing.T) (names []string) {
 	t.Helper()
 	out, err := w.s3().ListBuckets(t.Context(), &s3.ListBucketsInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, b := range out.Buckets {
 		if name := aws.ToString(b.Name); !strings.HasPrefix(name, "cdk-") {
 			names = append(names, name)
@@ -142,10 +137,8 @@ func (w *world) firstFails(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.cloudformation().DeleteStack(t.Context(),
-		&cloudformation.DeleteStackInput{StackName: aws.String("broken")}); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, check.Err(w.cloudformation().DeleteStack(t.Context(),
+		&cloudformation.DeleteStackInput{StackName: aws.String("broken")})))
 }
 
 func (w *world) deployed(t *testing.T) {
@@ -224,9 +217,7 @@ func (w *world) counted(t *testing.T, entity string) {
 
 func (w *world) clientRuns(t *testing.T) {
 	for _, entity := range []string{"acme", "umbrella"} {
-		if err := w.acquire(t.Context(), w.app, entity, 25); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.acquire(t.Context(), w.app, entity, 25))
 	}
 	w.counted(t, "acme")
 	w.counted(t, "umbrella")
@@ -248,9 +239,7 @@ func (w *world) updateRefused(t *testing.T) {
 		"tableName=other":    "its name would change from zae-limiter to other",
 	} {
 		_, err := w.cdk("synth", "--quiet", "--output", filepath.Join(w.dir, "refused"), "-c", contextPrefix+option)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want it to say %q", option, err, want)
-		}
+		check.Says(t, err, want, "%s: error", option)
 	}
 }
 
@@ -282,15 +271,9 @@ func (w *world) changed(t *testing.T) {
 	fn, err := w.lambda().GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{
 		FunctionName: aws.String(w.outputs["AggregatorFunctionName"]),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fn.Environment.Variables["MAX_SHARDS"]; got != "8" {
-		t.Errorf("MAX_SHARDS is %q", got)
-	}
-	if err := w.acquire(t.Context(), w.app, "acme", 5); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Equal(t, fn.Environment.Variables["MAX_SHARDS"], "8", "MAX_SHARDS")
+	check.Must(t, w.acquire(t.Context(), w.app, "acme", 5))
 	w.counted(t, "acme")
 	w.declared(t)
 }
@@ -298,13 +281,9 @@ func (w *world) changed(t *testing.T) {
 // declared looks for the limits of the manifest that was deployed.
 func (w *world) declared(t *testing.T) {
 	all, err := admin.Open(t.Context(), w.dynamodb(root), w.table, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ns, err := all.Namespace(t.Context(), "team-a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	stored, err := ns.Config(t.Context(), admin.Scope{})
 	if err != nil || len(stored.Limits) != 1 || stored.Limits[0].Capacity != 100 {
 		t.Errorf("limits %v, error %v, want those of the manifest", stored.Limits, err)
@@ -316,13 +295,10 @@ func (w *world) destroyed(t *testing.T) {
 	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
 		t.Error("the table is another one")
 	}
-	if left := w.buckets(t); len(left) != 2 {
-		t.Errorf("buckets %v, want the archive and the failed records", left)
-	}
+	left := w.buckets(t)
+	check.Equal(t, len(left), 2, "buckets %v, want the archive and the failed records", left)
 	// Clients go on without the stack, with rights of their own.
-	if err := w.acquire(t.Context(), root, "acme", 3); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, w.acquire(t.Context(), root, "acme", 3))
 }
 
 // imported adopts table and buckets, as docs/deploying.md tells, and deploys
@@ -333,13 +309,9 @@ func (w *world) imported(t *testing.T) {
 		"ArchiveBucket":       {"BucketName": w.outputs["ArchiveBucketName"]},
 		"FailedRecordsBucket": {"BucketName": w.outputs["FailedRecordsBucketName"]},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	path := filepath.Join(w.dir, "import.json")
-	if err := os.WriteFile(path, mapping, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, mapping, 0o644))
 	w.mustCDK(t, "import", "--app", w.first, "--resource-mapping", path, "--force")
 	w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
 	before := w.outputs["NamespaceIds"]
@@ -351,8 +323,6 @@ func (w *world) imported(t *testing.T) {
 		t.Error("the table is another one")
 	}
 	app := w.user(t, "application-again", w.outputs["AcquirePolicyArn"])
-	if err := w.acquire(t.Context(), app, "acme", 4); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.acquire(t.Context(), app, "acme", 4))
 	w.counted(t, "acme")
 }

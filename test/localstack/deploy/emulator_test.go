@@ -30,6 +30,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -55,9 +56,7 @@ type emulator struct {
 func startEmulator(t *testing.T) *emulator {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	e := &emulator{root: root, dir: t.TempDir()}
 	cert, key := e.certificate(t)
 	// Between choosing a port and the bind another process may take it.
@@ -84,9 +83,7 @@ func (e *emulator) launch(t *testing.T, cert, key string) bool {
 		"AWS_ENDPOINT_URL="+e.url, "AWS_CA_BUNDLE="+cert, "SSL_CERT_FILE="+cert, "AWS_EC2_METADATA_DISABLED=true",
 		"IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0", "STATE_DIR="+e.folder(t, "state"), "S3_DATA_DIR="+e.folder(t, "s3"))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("MiniStack: %v (make test-deploy installs it)", err)
-	}
+	check.Must(t, cmd.Start(), "MiniStack, which make test-deploy installs")
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	t.Cleanup(func() {
@@ -107,9 +104,7 @@ func (e *emulator) launch(t *testing.T, cert, key string) bool {
 func (e *emulator) folder(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(e.dir, name)
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.MkdirAll(path, 0o755))
 	return path
 }
 
@@ -118,9 +113,7 @@ func (e *emulator) folder(t *testing.T, name string) string {
 func (e *emulator) certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -128,26 +121,18 @@ func (e *emulator) certificate(t *testing.T) (cert, key string) {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	cert, key = filepath.Join(e.dir, "cert.pem"), filepath.Join(e.dir, "key.pem")
 	for path, block := range map[string]*pem.Block{
 		cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret},
 	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	pool := x509.NewCertPool()
 	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	pool.AddCert(parsed)
 	e.http = &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	return cert, key
@@ -156,9 +141,7 @@ func (e *emulator) certificate(t *testing.T) (cert, key string) {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -241,9 +224,7 @@ func (e *emulator) mustCDK(t *testing.T, args ...string) string {
 	t.Helper()
 	began := time.Now()
 	out, err := e.cdk(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Logf("cdk %s: %.1f s", args[0], time.Since(began).Seconds())
 	return out
 }

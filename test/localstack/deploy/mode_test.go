@@ -15,6 +15,7 @@ import (
 	cfn "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
@@ -24,9 +25,7 @@ import (
 func unscaled(t *testing.T) string {
 	t.Helper()
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(limitertable.CloudFormation()), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal([]byte(limitertable.CloudFormation()), &doc))
 	all := doc["Resources"].(map[string]any)
 	for id, r := range all {
 		if kind := r.(map[string]any)["Type"].(string); strings.HasPrefix(kind, "AWS::ApplicationAutoScaling::") {
@@ -34,9 +33,7 @@ func unscaled(t *testing.T) string {
 		}
 	}
 	text, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return strings.NewReplacer(`{"Ref":"MinReadUnits"}`, "5", `{"Ref":"MinWriteUnits"}`, "7").Replace(string(text))
 }
 
@@ -54,9 +51,7 @@ func (e *emulator) policy(t *testing.T, stack string) string {
 	t.Helper()
 	out, err := e.cloudformation().GetStackPolicy(t.Context(),
 		&cloudformation.GetStackPolicyInput{StackName: aws.String(stack)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return aws.ToString(out.StackPolicyBody)
 }
 
@@ -104,9 +99,7 @@ func TestTableChangesItsMode(t *testing.T) {
 		StackName: aws.String(name), TemplateBody: aws.String(unscaled(t)), Capabilities: capabilities,
 		Parameters: parameters("PAY_PER_REQUEST"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w.settled(t, cfn.StackStatusCreateComplete)
 	if w.read(t); len(w.outputs) != 3+6 { // of the table, and of six policies
 		t.Errorf("its outputs are %v", w.outputs)
@@ -123,34 +116,28 @@ func TestTableChangesItsMode(t *testing.T) {
 	for i, mode := range []types.BillingMode{types.BillingModePayPerRequest, types.BillingModeProvisioned,
 		types.BillingModePayPerRequest} {
 		if i > 0 {
-			if _, err := e.cloudformation().UpdateStack(t.Context(), &cloudformation.UpdateStackInput{
+			check.Must(t, check.Err(e.cloudformation().UpdateStack(t.Context(), &cloudformation.UpdateStackInput{
 				StackName: aws.String(name), UsePreviousTemplate: aws.Bool(true), Capabilities: capabilities,
 				Parameters: parameters(string(mode)),
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})))
 			w.settled(t, cfn.StackStatusUpdateComplete)
 		}
 		is, err := limitertable.Describe(t.Context(), e.dynamodb(root), name)
 		if err != nil || is.Spec.BillingMode != mode || is.ARN != aws.ToString(made.TableArn) {
 			t.Fatalf("want %s: %+v, %v", mode, is, err)
 		}
-		if provisioned := is.Spec.Capacity.WriteUnits == 7; provisioned != (mode == types.BillingModeProvisioned) {
-			t.Errorf("%s: capacity %+v", mode, is.Spec.Capacity)
-		}
+		check.Equal(t, is.Spec.Capacity.WriteUnits == 7, mode == types.BillingModeProvisioned,
+			"%s: capacity %+v", mode, is.Spec.Capacity)
 		// Another process each time: three are granted of what is stored, then none.
 		l, err := limiter.Open(t.Context(), e.dynamodb(root), name, &limiter.Options{Register: i == 0})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if _, err := l.Acquire(t.Context(), request); err != nil {
 			t.Errorf("%s: %v", mode, err)
 		}
 		if i < 2 {
 			continue
 		}
-		if _, err := l.Acquire(t.Context(), request); !errors.Is(err, limiter.ErrLimited) {
-			t.Errorf("a fourth of three is not denied: %v", err)
-		}
+		check.Is(t, check.Err(l.Acquire(t.Context(), request)), limiter.ErrLimited,
+			"a fourth of three is not denied")
 	}
 }

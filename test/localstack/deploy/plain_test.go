@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/release"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
@@ -28,26 +29,18 @@ import (
 func (e *emulator) plain(t *testing.T, version string) string {
 	t.Helper()
 	golden, err := os.ReadFile(filepath.Join(e.root, "infra", "cdk", "app", "template.golden.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	text, err := release.Template(golden, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	file := filepath.Join(e.dir, "plain.template.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, text, 0o600))
 	lint := exec.Command(filepath.Join(e.root, ".cache", "deploy", "bin", "cfn-lint"), "--ignore-checks", "W3005", "--",
 		file)
 	if said, err := lint.CombinedOutput(); err != nil {
 		t.Errorf("cfn-lint: %v\n%s", err, said)
 	}
 	var doc map[string]any
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(text, &doc))
 	all := resources{}
 	for id, r := range doc["Resources"].(map[string]any) {
 		all[id] = r.(map[string]any)
@@ -65,22 +58,14 @@ func (e *emulator) plain(t *testing.T, version string) string {
 // archives uploads this machine's builds of the functions as a release has them.
 func (e *emulator) archives(t *testing.T, bucket, prefix, version string) {
 	t.Helper()
-	if _, err := e.s3().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(bucket)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(e.s3().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(bucket)})))
 	for _, function := range release.Functions {
 		program, err := os.ReadFile(filepath.Join(e.root, "dist", "local", function, "bootstrap"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		packed, err := release.Zip(program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.s3().PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(bucket),
-			Key: aws.String(prefix + release.Archive(function, version)), Body: bytes.NewReader(packed)}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
+		check.Must(t, check.Err(e.s3().PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(bucket),
+			Key: aws.String(prefix + release.Archive(function, version)), Body: bytes.NewReader(packed)})))
 	}
 }
 
@@ -102,12 +87,10 @@ func TestTemplateOfARelease(t *testing.T) {
 		Body: strings.NewReader(e.plain(t, version))}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.cloudformation().CreateStack(t.Context(), &cloudformation.CreateStackInput{
+	check.Must(t, check.Err(e.cloudformation().CreateStack(t.Context(), &cloudformation.CreateStackInput{
 		StackName: aws.String(w.stack), TemplateURL: aws.String(e.url + "/code/" + template), Parameters: given,
 		Capabilities: []types.Capability{types.CapabilityCapabilityIam},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	w.settled(t, types.StackStatusCreateComplete)
 	w.read(t)
 	if got := w.outputs["NamespaceIds"]; !strings.Contains(got, "default=") || !strings.Contains(got, ",team-a=") {
@@ -119,35 +102,25 @@ func TestTemplateOfARelease(t *testing.T) {
 		t.Errorf("want the table but for the time to live, which the emulator does not set: %v", err)
 	}
 	app := w.user(t, "application", w.outputs["AcquirePolicyArn"])
-	if err := w.acquire(t.Context(), app, "acme", 12); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.acquire(t.Context(), app, "acme", 12))
 	w.counted(t, "acme")
-	if err := w.budget(t, app, w.table, 10); err != nil {
-		t.Error(err)
-	}
-	if err := w.budget(t, app, w.table, 1); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("an eleventh of ten is not denied: %v", err)
-	}
+	check.NoError(t, w.budget(t, app, w.table, 10))
+	check.Is(t, w.budget(t, app, w.table, 1), limiter.ErrLimited, "an eleventh of ten is not denied")
 
 	// Protected once it is there, in place.
 	made := *w.describe(t, w.table).CreationDateTime
 	given = append(given, types.Parameter{ParameterKey: aws.String("DeletionProtection"),
 		ParameterValue: aws.String("true")})
-	if _, err := e.cloudformation().UpdateStack(t.Context(), &cloudformation.UpdateStackInput{
+	check.Must(t, check.Err(e.cloudformation().UpdateStack(t.Context(), &cloudformation.UpdateStackInput{
 		StackName: aws.String(w.stack), UsePreviousTemplate: aws.Bool(true), Parameters: given,
 		Capabilities: []types.Capability{types.CapabilityCapabilityIam},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	w.settled(t, types.StackStatusUpdateComplete)
 	if is := w.describe(t, w.table); !is.CreationDateTime.Equal(made) || !aws.ToBool(is.DeletionProtectionEnabled) {
 		t.Errorf("made at %v, now %v, protected %v", made, is.CreationDateTime, aws.ToBool(is.DeletionProtectionEnabled))
 	}
-	if _, err := e.cloudformation().DeleteStack(t.Context(),
-		&cloudformation.DeleteStackInput{StackName: aws.String(w.stack)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(e.cloudformation().DeleteStack(t.Context(),
+		&cloudformation.DeleteStackInput{StackName: aws.String(w.stack)})))
 	eventually(t, "the stack is gone", patience, func() error {
 		out, err := e.cloudformation().DescribeStacks(t.Context(),
 			&cloudformation.DescribeStacksInput{StackName: aws.String(w.stack)})

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -29,21 +30,15 @@ func (e *emulator) user(t *testing.T, name, policyARN string) identity {
 	id := e.newUser(t, name)
 	_, err := e.iam().AttachUserPolicy(t.Context(),
 		&iam.AttachUserPolicyInput{UserName: aws.String(name), PolicyArn: aws.String(policyARN)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return id
 }
 
 func (e *emulator) newUser(t *testing.T, name string) identity {
 	t.Helper()
-	if _, err := e.iam().CreateUser(t.Context(), &iam.CreateUserInput{UserName: aws.String(name)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(e.iam().CreateUser(t.Context(), &iam.CreateUserInput{UserName: aws.String(name)})))
 	out, err := e.iam().CreateAccessKey(t.Context(), &iam.CreateAccessKeyInput{UserName: aws.String(name)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return identity{*out.AccessKey.AccessKeyId, *out.AccessKey.SecretAccessKey}
 }
 
@@ -59,9 +54,7 @@ func decode(t *testing.T, text string) (d document) {
 	if err == nil {
 		err = json.Unmarshal([]byte(plain), &d)
 	}
-	if err != nil {
-		t.Fatalf("policy %s: %v", text, err)
-	}
+	check.Must(t, err, "policy %s", text)
 	return d
 }
 
@@ -109,9 +102,7 @@ func (w *world) applicationPolicies(t *testing.T) {
 		"the read policy, to read": w.readEverything(t, reader), "the admin policy, to read": w.readEverything(t, admin),
 		"the admin policy, to remove": w.removeMany(t, admin),
 	} {
-		if err != nil {
-			t.Errorf("%s: not sufficient: %v", what, err)
-		}
+		check.NoError(t, err, "%s: not sufficient", what)
 	}
 	if w.acquire(t.Context(), reader, "reader", 1) == nil {
 		t.Error("the read policy allows to acquire")
@@ -175,17 +166,14 @@ func (w *world) functionRoles(t *testing.T) {
 	} {
 		role, policy := w.role(t, c.function)
 		event, err := os.ReadFile(filepath.Join(w.emulator.root, "events", c.event))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		w.limit(t, role, policy.without(c.action, c.resource))
 		if answer := w.invoke(t, c.function, event); !strings.Contains(answer, "itemIdentifier") {
 			t.Errorf("%s: %s on %q is not needed for %s: %s", c.function, c.action, c.resource, c.event, answer)
 		}
 		w.limit(t, role, policy.without("", ""))
-		if answer := w.invoke(t, c.function, event); answer != `{"batchItemFailures":[]}` {
-			t.Errorf("%s: its role is not sufficient for %s: %s", c.function, c.event, answer)
-		}
+		check.Equal(t, w.invoke(t, c.function, event), `{"batchItemFailures":[]}`,
+			"%s: its role is not sufficient for %s", c.function, c.event)
 	}
 	w.shardRights(t)
 	w.catchUpRights(t)
@@ -211,9 +199,7 @@ func (w *world) setupRights(t *testing.T) {
 		}
 	}
 	ofResource := "resources: {api: {limits: {rpm: {capacity: 5}}}}"
-	if status := w.setup(t, name, "trial-deletes", ofResource); status != "SUCCESS" {
-		t.Fatalf("setup of a resource's limits: %s", status)
-	}
+	check.MustEqual(t, w.setup(t, name, "trial-deletes", ofResource), "SUCCESS", "setup of a resource's limits")
 	role, policy := w.role(t, "Setup")
 	for _, action := range []string{"dynamodb:DeleteItem", ""} {
 		w.limit(t, role, policy.without(action, ""))
@@ -229,9 +215,7 @@ func (w *world) timeout(t *testing.T, function string, seconds int32) {
 	_, err := w.lambda().UpdateFunctionConfiguration(t.Context(), &lambda.UpdateFunctionConfigurationInput{
 		FunctionName: aws.String(function), Timeout: aws.Int32(seconds),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 const oneLimit = "system: {limits: {rpm: {capacity: 10}}}"
@@ -241,15 +225,11 @@ func (w *world) role(t *testing.T, function string) (string, document) {
 	t.Helper()
 	fn, err := w.lambda().GetFunctionConfiguration(t.Context(),
 		&lambda.GetFunctionConfigurationInput{FunctionName: aws.String(w.function(t, function))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, role, _ := strings.Cut(*fn.Role, ":role/")
 	p, err := w.iam().GetRolePolicy(t.Context(),
 		&iam.GetRolePolicyInput{RoleName: aws.String(role), PolicyName: aws.String("function")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return role, decode(t, *p.PolicyDocument)
 }
 
@@ -257,9 +237,7 @@ func (w *world) role(t *testing.T, function string) (string, document) {
 func (w *world) function(t *testing.T, id string) string {
 	t.Helper()
 	out, err := w.lambda().ListFunctions(t.Context(), &lambda.ListFunctionsInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, f := range out.Functions {
 		if strings.HasPrefix(*f.FunctionName, stack+"-"+id) {
 			return *f.FunctionName
@@ -274,9 +252,7 @@ func (w *world) limit(t *testing.T, role, policy string) {
 	_, err := w.iam().PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{
 		RoleName: aws.String(role), PolicyName: aws.String("function"), PolicyDocument: aws.String(policy),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 func (w *world) invoke(t *testing.T, id string, event []byte) string {
@@ -285,12 +261,8 @@ func (w *world) invoke(t *testing.T, id string, event []byte) string {
 		FunctionName: aws.String(w.function(t, id)), Payload: event,
 		InvocationType: lambdatypes.InvocationTypeRequestResponse,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var plain bytes.Buffer
-	if err := json.Compact(&plain, out.Payload); err != nil {
-		t.Fatalf("answer %s: %v", out.Payload, err)
-	}
+	check.Must(t, json.Compact(&plain, out.Payload), "answer %s", out.Payload)
 	return plain.String()
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // replayed puts a batch that was given up and a malformed record that this
@@ -24,22 +26,16 @@ import (
 // the roles have left two malformed records that it cannot decode.
 func (w *world) replayed(t *testing.T) {
 	event, err := os.ReadFile(filepath.Join(w.emulator.root, "events", "aggregator-several-entities.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	fn, err := w.lambda().GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{
 		FunctionName: aws.String(w.outputs["AggregatorFunctionName"]),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	envelope, err := json.Marshal(map[string]any{
 		"requestContext": map[string]any{"functionArn": *fn.FunctionArn, "condition": "RecordAgeExceeded"},
 		"payload":        string(event),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	bucket := w.outputs["FailedRecordsBucketName"]
 	w.put(t, bucket, "aws/lambda/mapping/shard/2026/01/01/batch", envelope)
 	w.put(t, bucket, "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz", setAside(t, event))
@@ -76,16 +72,12 @@ var batchLookedAt = regexp.MustCompile(
 func setAside(t *testing.T, payload []byte) []byte {
 	t.Helper()
 	var p struct{ Records []json.RawMessage }
-	if err := json.Unmarshal(payload, &p); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(payload, &p))
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
 	fmt.Fprintf(zip, `{"reason":"too new","sequence_number":"1","record":%s}`+"\n",
 		bytes.ReplaceAll(p.Records[0], []byte("\n"), nil))
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, zip.Close())
 	return b.Bytes()
 }
 
@@ -94,9 +86,7 @@ func (w *world) put(t *testing.T, bucket, key string, body []byte) {
 	_, err := w.s3().PutObject(t.Context(), &s3.PutObjectInput{
 		Bucket: aws.String(bucket), Key: aws.String(key), Body: bytes.NewReader(body),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 func (w *world) replay(args ...string) (string, error) {

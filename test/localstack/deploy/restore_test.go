@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -37,9 +38,7 @@ func (w *world) budget(t *testing.T, id identity, table string, cost int64) erro
 func (w *world) restored(t *testing.T) {
 	const name = tableName + "-2"
 	db := w.dynamodb(root)
-	if err := w.budget(t, root, tableName, 4); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.budget(t, root, tableName, 4))
 	if err := w.acquire(t.Context(), root, "acme", 2); err != nil { // perhaps not counted yet
 		t.Fatal(err)
 	}
@@ -51,9 +50,7 @@ func (w *world) restored(t *testing.T) {
 	// What goes on on the old table after the restore point.
 	old := &world{emulator: w.emulator, granted: map[string]int64{"acme": w.granted["acme"]}, stack: w.stack,
 		table: tableName, outputs: w.outputs}
-	if err := errors.Join(old.acquire(t.Context(), root, "acme", 5), w.budget(t, root, tableName, 3)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(old.acquire(t.Context(), root, "acme", 5), w.budget(t, root, tableName, 3)))
 	old.counted(t, "acme")
 
 	said, err := w.tool("-t", name, "table", "check")
@@ -79,27 +76,17 @@ func (w *world) restored(t *testing.T) {
 	// of the two tables has what it has left.
 	app := w.user(t, "application-restored", w.outputs["AcquirePolicyArn"])
 	w.mayAcquire(t, "application-restored", name)
-	if err := w.budget(t, app, name, 6); err != nil {
-		t.Errorf("six of ten are left, as at the restore point: %v", err)
-	}
-	if err := w.budget(t, app, name, 1); !errors.Is(err, limiter.ErrLimited) {
-		t.Errorf("an eleventh is not denied: %v", err)
-	}
-	if err := w.budget(t, app, tableName, 3); err != nil {
-		t.Errorf("the old table has three left: %v", err)
-	}
+	check.NoError(t, w.budget(t, app, name, 6), "six of ten are left, as at the restore point")
+	check.Is(t, w.budget(t, app, name, 1), limiter.ErrLimited, "an eleventh is not denied")
+	check.NoError(t, w.budget(t, app, tableName, 3), "the old table has three left")
 	w.table = name
-	if err := w.acquire(t.Context(), app, "acme", 7); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.acquire(t.Context(), app, "acme", 7))
 
 	options := []string{"namespaces=default,team-a,team-b", "tableName=" + name,
 		"existingStreamArn=" + aws.ToString(is.LatestStreamArn)}
 	_, err = w.cdk("synth", "--quiet", "--output", w.folder(t, "unfollowed"), "-c", contextPrefix+options[1],
 		"-c", contextPrefix+options[2])
-	if err == nil || !strings.Contains(err.Error(), "table Table: it would leave the stack") {
-		t.Errorf("the stack drops its table without a word: %v", err)
-	}
+	check.Says(t, err, "table Table: it would leave the stack", "the stack drops its table without a word")
 	w.first = w.synth(t, "followed", stack, append(options, "mayLose=Table"), nil)
 	w.mustCDK(t, "deploy", "--app", w.first, "--require-approval", "never")
 	w.read(t)
@@ -107,9 +94,7 @@ func (w *world) restored(t *testing.T) {
 		t.Errorf("outputs %v", w.outputs)
 	}
 	w.counted(t, "acme") // what was counted at the restore point, or not yet, and seven
-	if err := w.acquire(t.Context(), app, "acme", 2); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.acquire(t.Context(), app, "acme", 2))
 	w.counted(t, "acme")
 	old.counted(t, "acme") // the gap is in the usage of the old table, which is kept
 	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
@@ -128,8 +113,6 @@ func (w *world) mayAcquire(t *testing.T, user, table string) {
 	if err != nil {
 		t.Fatal(err, said)
 	}
-	if _, err := w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String(user),
-		PolicyName: aws.String(fmt.Sprintf("acquire-%s", table)), PolicyDocument: aws.String(said)}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.iam().PutUserPolicy(t.Context(), &iam.PutUserPolicyInput{UserName: aws.String(user),
+		PolicyName: aws.String(fmt.Sprintf("acquire-%s", table)), PolicyDocument: aws.String(said)})))
 }

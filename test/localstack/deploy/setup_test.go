@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // setup invokes the setup function as CloudFormation does, with a namespace and what
@@ -18,9 +20,7 @@ func (w *world) setup(t *testing.T, function, namespace, declared string) string
 	answers := make(chan []byte, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		answers <- body
 	}))
 	defer server.Close()
@@ -32,16 +32,12 @@ func (w *world) setup(t *testing.T, function, namespace, declared string) string
 			"Manifests": []string{"{namespace: " + namespace + ", " + declared + "}"},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	w.invoke(t, "Setup", event)
 	select {
 	case body := <-answers:
 		var answer struct{ Status string }
-		if err := json.Unmarshal(body, &answer); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, json.Unmarshal(body, &answer))
 		return answer.Status
 	case <-time.After(patience):
 		t.Fatalf("%s has not answered", function)

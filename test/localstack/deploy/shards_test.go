@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -46,25 +47,19 @@ func (w *world) shardRights(t *testing.T) {
 			records = append(records, streamtest.Record{Sequence: "2", Created: now, Old: stray, New: stray})
 		}
 		for _, r := range slices.Backward(records) {
-			if _, err := db.Write(t.Context(), item.Put{Item: r.New}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(db.Write(t.Context(), item.Put{Item: r.New})))
 		}
 		there := func() bool {
 			w.invoke(t, "Aggregator", streamtest.Payload(records...))
 			items, err := db.Read(t.Context(), true, layout.BucketKey(w.namespace(t), entity, "api", 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			return items[0] != nil
 		}
 		if there() == c.mended {
 			t.Errorf("Aggregator: %s is not needed", action)
 		}
 		w.limit(t, role, policy.without("", ""))
-		if there() != c.mended {
-			t.Errorf("Aggregator: its role is not sufficient with %s", action)
-		}
+		check.Equal(t, there(), c.mended, "Aggregator: its role is not sufficient with %s", action)
 	}
 }
 
@@ -80,12 +75,9 @@ func (w *world) catchUpRights(t *testing.T) {
 		w.limit(t, role, policy.without(action, ""))
 		w.invoke(t, "Aggregator", over)
 		items, err := db.Read(t.Context(), true, ledger.OwedCursorKey())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if moved := ledger.DecodeOwedCursor(items[0]).Counted > 0; moved != (action == "") {
-			t.Errorf("Aggregator without %q: longer windows have caught up: %v", action, moved)
-		}
+		check.Must(t, err)
+		check.Equal(t, ledger.DecodeOwedCursor(items[0]).Counted > 0, action == "",
+			"Aggregator without %q: longer windows have caught up", action)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
@@ -47,12 +48,9 @@ module "limits" {
 // looks at the table that it makes; a second plan changes nothing, and the table cannot be
 // destroyed in passing.
 func TestTerraformModule(t *testing.T) {
-	if _, err := exec.LookPath("terraform"); err != nil {
-		t.Fatalf("the module is not tried: %v", err)
-	}
-	if _, err := os.Stat(tfPlugins); err != nil {
-		t.Fatalf("the module is not tried, for want of a mirror of Terraform's providers: %v", err)
-	}
+	check.Must(t, check.Err(exec.LookPath("terraform")), "the module is not tried")
+	check.Must(t, check.Err(os.Stat(tfPlugins)),
+		"the module is not tried, for want of a mirror of Terraform's providers")
 	e := startEmulator(t)
 	dir := e.folder(t, "terraform")
 	try := func(args ...string) (string, error) {
@@ -72,21 +70,15 @@ func TestTerraformModule(t *testing.T) {
 	module := filepath.Join(e.root, "limitertable", "terraform")
 	run("fmt", "-check", "-diff", module)
 	text := fmt.Sprintf(userModule, e.url, region, module)
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600))
 	run("init", "-input=false", "-plugin-dir="+tfPlugins)
 	run("validate")
 	run("apply", "-input=false", "-auto-approve")
 	is, err := limitertable.Describe(t.Context(), e.dynamodb(root), "tf-limits")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	must := limitertable.Deployed()
 	must.TTLAttribute = is.Spec.TTLAttribute // the emulator does not tell of it
-	if err := must.Check(is); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, must.Check(is))
 	if said := run("plan", "-input=false"); !strings.Contains(said, "No changes.") {
 		t.Errorf("a second plan:\n%s", said)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -43,9 +44,7 @@ func newTargets(t *testing.T) *targets {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 		scope, _, _ = strings.Cut(scope, ",")
 		parts := strings.SplitN(scope, "/", 3) // key, day, and the rest
@@ -98,9 +97,7 @@ func TestThresholdsAreSent(t *testing.T) {
 		_, err := r.lib.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt",
 			Costs:  limiter.Costs{"budget": 60},
 			Limits: []limiter.Limit{limiter.Quota("budget", 100, limiter.Yearly(1, 1, ""))}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		r.rest()
 		if len(s.sent) != 2 || s.bodies[0] != s.bodies[1] {
 			t.Fatalf("%s: sent %q", target, s.bodies)
@@ -110,9 +107,7 @@ func TestThresholdsAreSent(t *testing.T) {
 		}
 		cfg := aws.Config{Region: "eu-west-1", BaseEndpoint: aws.String(s.URL),
 			Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "")}
-		if err := bySDK(t, cfg, s.sent[1].Body); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, bySDK(t, cfg, s.sent[1].Body))
 		if got, want := s.sent[1], s.sent[2]; !reflect.DeepEqual(got, want) {
 			t.Errorf("sent\n%+v, the SDK sends\n%+v", got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -22,9 +23,7 @@ import (
 func (r *rig) archive() stack.Archived {
 	r.t.Helper()
 	out, err := r.Archived(r.t.Context(), r.ns())
-	if err != nil {
-		r.t.Error(err)
-	}
+	check.NoError(r.t, err)
 	return out
 }
 
@@ -56,14 +55,10 @@ func (r *rig) audits(from, to int) map[string]fate {
 		out[e.ID] = f
 		r.put(e.Item())
 		if f == deletedByHand {
-			if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: e.Key()}); err != nil {
-				r.t.Fatal(err)
-			}
+			check.Must(r.t, check.Err(r.direct.Write(r.t.Context(), item.Delete{Key: e.Key()})))
 		}
 	}
-	if _, err := r.Sweeper.Sweep(r.t.Context(), now()+2000); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, check.Err(r.Sweeper.Sweep(r.t.Context(), now()+2000)))
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
@@ -87,9 +88,7 @@ func (r *rig) calm(l *clients.Book) {
 	r.Proxy.Clear()
 	r.Clients.Clear()
 	for begin := time.Now(); ; {
-		if err := r.Clients.Up(); err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, r.Clients.Up())
 		lim := r.open()
 		for n := 0; n < 400 && r.behind(hot) != ""; n++ {
 			c := hot.call(limiter.Costs{"rpm": 1, "tpm": 1})

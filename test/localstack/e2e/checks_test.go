@@ -12,22 +12,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// check is a promise of the design. find returns how it was broken, nothing if
+// promise is one of the design. find returns how it was broken, nothing if
 // it was kept, and what was looked at.
-type check struct {
+type promise struct {
 	name string
 	find func(*observation) (broken []string, figures string)
 }
 
-// checks are what every run is held to.
-var checks = []check{usageIsExact, bookAgrees, writesConserve, sharesAddUp, neverOverAdmits}
+// checks are the promises that every run is held to.
+var checks = []promise{usageIsExact, bookAgrees, writesConserve, sharesAddUp, neverOverAdmits}
 
 var (
-	usageIsExact    = check{"I5 snapshots = counters", findInexactUsage}
-	bookAgrees      = check{"I5 counters = clients", findDisagreement}
-	writesConserve  = check{"I2 writes conserve", findMintedOrLost}
-	sharesAddUp     = check{"I3 shares add up", findUnevenShares}
-	neverOverAdmits = check{"I1 never over-admits", findExcess}
+	usageIsExact    = promise{"I5 snapshots = counters", findInexactUsage}
+	bookAgrees      = promise{"I5 counters = clients", findDisagreement}
+	writesConserve  = promise{"I2 writes conserve", findMintedOrLost}
+	sharesAddUp     = promise{"I3 shares add up", findUnevenShares}
+	neverOverAdmits = promise{"I1 never over-admits", findExcess}
 )
 
 // hold applies all checks and fails the test for what is broken.

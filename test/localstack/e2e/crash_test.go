@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -152,18 +153,14 @@ func (b *batchOf) counted(entity, part string) int64 {
 		return 0
 	}
 	s, err := ledger.DecodeSnapshot(it)
-	if err != nil {
-		b.r.t.Fatal(err)
-	}
+	check.Must(b.r.t, err)
 	return s.Counts["rpm"]
 }
 
 func (b *batchOf) read(k item.Key) item.Item {
 	b.r.t.Helper()
 	items, err := b.r.direct.Read(b.r.t.Context(), true, k)
-	if err != nil {
-		b.r.t.Fatal(err)
-	}
+	check.Must(b.r.t, err)
 	return items[0]
 }
 
@@ -174,9 +171,7 @@ func (b *batchOf) stored(entity string, shard int) (out table.Shard) {
 		return out
 	}
 	out, err := table.DecodeShard(it)
-	if err != nil {
-		b.r.t.Fatal(err)
-	}
+	check.Must(b.r.t, err)
 	return out
 }
 
@@ -185,9 +180,7 @@ func (b *batchOf) stored(entity string, shard int) (out table.Shard) {
 func (b *batchOf) deliver(from int) (next int) {
 	b.r.t.Helper()
 	result, err := b.r.Functions[stack.Aggregator].Host.Invoke(b.r.t.Context(), streamtest.Payload(b.records[from:]...))
-	if err != nil {
-		b.r.t.Fatal(err)
-	}
+	check.Must(b.r.t, err)
 	if result.FunctionError != "" {
 		return from
 	}
@@ -306,7 +299,7 @@ func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 		}
 	}
 	o := r.observe(l)
-	for _, c := range []check{writesConserve, sharesAddUp} {
+	for _, c := range []promise{writesConserve, sharesAddUp} {
 		broken, figures := c.find(o)
 		t.Logf("%-24s %s", c.name, figures)
 		for _, b := range first(broken, 5) {
@@ -326,9 +319,7 @@ func (r *rig) grow(tn tenant, times int) {
 	r.put(r.seeded(tn, 0).Item())
 	for range times {
 		zero, _ := r.shard(tn.entity, tn.resource, 0)
-		if err := r.direct.Transact(r.t.Context(), rand.Text(),
-			table.Split(zero, time.Now().UnixMilli())); err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, r.direct.Transact(r.t.Context(), rand.Text(),
+			table.Split(zero, time.Now().UnixMilli())))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
@@ -36,10 +37,8 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 	}})
 	limits := []limiter.Limit{limiter.PerSecond("rpm", 100)}
 	acquire := func(entity string) {
-		if _, err := r.lib.Acquire(t.Context(),
-			limiter.Request{Entity: entity, Resource: "gpt", Costs: limiter.Costs{"rpm": 1}, Limits: limits}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.lib.Acquire(t.Context(),
+			limiter.Request{Entity: entity, Resource: "gpt", Costs: limiter.Costs{"rpm": 1}, Limits: limits})))
 	}
 	for i := range 12 {
 		acquire(fmt.Sprint("e", i%3))
@@ -56,9 +55,7 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 				sum += s.Counts["rpm"]
 			}
 		}
-		if sum != 4 {
-			t.Errorf("%s is counted %d times, want 4", entity, sum)
-		}
+		check.Equal(t, sum, 4, "how often %s is counted", entity)
 	}
 	given := r.Functions[stack.Aggregator].GivenUp.Records()
 	if len(given) != 1 || !strings.Contains(given[0].Payload, victim) {
@@ -85,9 +82,7 @@ func TestABadEnvironmentStopsTheStart(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h, err := runtimeapi.Start(runtimeapi.Config{Binary: runtimeapi.Built(c.function),
 				Env: append(e[:len(e):len(e)], c.env...)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			defer h.Close()
 			result, err := h.Invoke(t.Context(), []byte(`{"Records":[]}`))
 			if err != nil || result.FunctionError == "" || result.ErrorType != "Runtime.ExitError" {

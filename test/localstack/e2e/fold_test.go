@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
@@ -68,9 +69,7 @@ func (r *rig) replace(cfg *eventsource.Config, kept bool) (open int) {
 		next.Replaces = f.Mapping
 	}
 	made, err := eventsource.Start(next)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	f.Mapping = made
 	return open
 }
@@ -87,9 +86,7 @@ func (r *rig) anHourLater() {
 		if key.PK != ledger.OwedCursorKey().PK {
 			continue
 		}
-		if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: key}); err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, check.Err(r.direct.Write(r.t.Context(), item.Delete{Key: key})))
 		at, err := strconv.ParseInt(created, 10, 64)
 		if !found || err != nil {
 			continue // the cursor
@@ -103,9 +100,7 @@ func (r *rig) anHourLater() {
 	}
 	end := []byte(`{"window":{},"state":{},"shardId":"s","isFinalInvokeForWindow":true,"Records":[]}`)
 	for range 20 { // crashes are among the troubles, and leave a claim for a minute
-		if _, err := r.direct.Write(r.t.Context(), item.Delete{Key: ledger.OwedCursorKey()}); err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, check.Err(r.direct.Write(r.t.Context(), item.Delete{Key: ledger.OwedCursorKey()})))
 		result, err := r.Functions[stack.Aggregator].Host.Invoke(r.t.Context(), end)
 		if err == nil && result.FunctionError == "" {
 			if r.settled() {
@@ -120,8 +115,6 @@ func (r *rig) anHourLater() {
 func (r *rig) settled() bool {
 	r.t.Helper()
 	items, err := r.direct.Read(r.t.Context(), true, ledger.OwedCursorKey())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return ledger.DecodeOwedCursor(items[0]).Counted > 0
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -35,9 +36,7 @@ func TestAWriteFromAnOldImageIsNoLoss(t *testing.T) {
 			return to
 		}
 		for n := range int64(20) {
-			if broken := write(next(1000, (99-n)*1000, 0)); broken != "" {
-				t.Fatal(broken)
-			}
+			check.MustEqual(t, write(next(1000, (99-n)*1000, 0)), "")
 		}
 		if got := write(next(50_000, c.tokens, 60_000)); !strings.Contains(got, c.broken) || got != "" && c.broken == "" {
 			t.Errorf("%d millitokens are left: %q, want %q", c.tokens, got, c.broken)
@@ -56,9 +55,7 @@ func TestASplitHalvesWhatMayBeMissing(t *testing.T) {
 		next := old
 		next.State = to
 		s := step{at: change{sequence: "1", old: &old, new: &next}, sibling: sibling}
-		if broken := s.unfaithful(to.Index("rpm"), exact, usual); broken != "" {
-			t.Error(broken)
-		}
+		check.Equal(t, s.unfaithful(to.Index("rpm"), exact, usual), "")
 		old = next
 	}
 	charged := func(taken, tokens, at int64) bucket.State {

@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -42,9 +43,7 @@ func (r *rig) observe(l *clients.Book) *observation {
 	for _, it := range r.items() {
 		if ledger.WindowOf(it) != "" {
 			s, err := ledger.DecodeSnapshot(it)
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			check.Must(r.t, err)
 			o.snapshots = append(o.snapshots, s)
 		}
 	}
@@ -55,9 +54,7 @@ func (r *rig) observe(l *clients.Book) *observation {
 func (r *rig) items() []item.Item {
 	r.t.Helper()
 	all, err := r.Engine.Items(r.t.Context(), r.Table)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return all
 }
 
@@ -69,9 +66,7 @@ func (r *rig) stream() (all []streams.Record) {
 	for {
 		d, err := client.DescribeStream(r.t.Context(),
 			&dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream), ExclusiveStartShardId: last})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, err)
 		for _, s := range d.StreamDescription.Shards {
 			all = append(all, r.streamShard(client, s.ShardId)...)
 		}
@@ -84,14 +79,10 @@ func (r *rig) stream() (all []streams.Record) {
 func (r *rig) streamShard(client *dynamodbstreams.Client, id *string) (all []streams.Record) {
 	at, err := client.GetShardIterator(r.t.Context(), &dynamodbstreams.GetShardIteratorInput{
 		StreamArn: aws.String(r.Stream), ShardId: id, ShardIteratorType: streams.ShardIteratorTypeTrimHorizon})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	for next, empty := at.ShardIterator, 0; next != nil && empty < 2; {
 		page, err := client.GetRecords(r.t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: next})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, err)
 		all, next = append(all, page.Records...), page.NextShardIterator
 		if empty++; len(page.Records) > 0 {
 			empty = 0
@@ -118,12 +109,8 @@ func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 func (r *rig) image(in map[string]streams.AttributeValue) *table.Shard {
 	r.t.Helper()
 	it, err := attributevalue.FromDynamoDBStreamsMap(in)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	b, err := table.DecodeShard(it)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return &b
 }

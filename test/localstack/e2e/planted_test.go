@@ -21,7 +21,7 @@ import (
 // for it.
 type plant struct {
 	name    string
-	must    check // has to notice
+	must    promise // has to notice
 	write   func(operation string, r request)
 	deliver func(payload []byte) []byte
 }
@@ -92,7 +92,7 @@ func cloneFully(r request) {
 
 // closely looks for breaches of a check with next to no tolerance for levels that are
 // shown lower than they are, which is enough where nothing disturbs a run.
-func closely(c check, o *observation) (broken []string) {
+func closely(c promise, o *observation) (broken []string) {
 	seen := *o
 	seen.tolerance = tolerance{slack: big.NewRat(4, 100), margin: big.NewRat(1, 1000)}
 	broken, _ = c.find(&seen)

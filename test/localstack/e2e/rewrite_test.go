@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -117,9 +118,7 @@ var (
 func rewriting(t testing.TB, e *engine.Engine, write func(operation string, r request)) *engine.Engine {
 	t.Helper()
 	target, err := url.Parse(e.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	server := httptest.NewServer(&httputil.ReverseProxy{ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 		panic(http.ErrAbortHandler) // the caller has gone, as a killed function does
 	}, Rewrite: func(p *httputil.ProxyRequest) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -111,15 +112,11 @@ func start(t testing.TB, s setup) *rig {
 // the template allows.
 func (r *rig) within(policy string, p *fault.Proxy) {
 	all, err := rights.Load()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	recorder := rights.Record(p)
 	r.t.Cleanup(func() {
 		asked, err := recorder.Rights()
-		if err != nil {
-			r.t.Error(err)
-		}
+		check.NoError(r.t, err)
 		for _, right := range asked {
 			if !all[policy].Allows(right, r.ns()) {
 				r.t.Errorf("%s does not allow %v, which was needed", policy, right)
@@ -133,9 +130,7 @@ func (r *rig) open() *limiter.Limiter {
 	r.t.Helper()
 	l, err := limiter.Open(r.t.Context(), r.ForClients.DynamoDB(), r.Table,
 		&limiter.Options{Slack: 1, Register: true, Namespace: namespace, Timeout: patience})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	return l
 }
 
@@ -161,9 +156,7 @@ func (r *rig) await(what string, holds func() bool) {
 func (r *rig) put(items ...item.Item) {
 	r.t.Helper()
 	for _, it := range items {
-		if _, err := r.direct.Write(r.t.Context(), item.Put{Item: it}); err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, check.Err(r.direct.Write(r.t.Context(), item.Put{Item: it})))
 	}
 }
 
@@ -171,9 +164,7 @@ func (r *rig) put(items ...item.Item) {
 func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 	r.t.Helper()
 	items, err := r.direct.Read(r.t.Context(), true, layout.BucketKey(r.ns(), entity, resource, k))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, err)
 	if items[0] == nil {
 		return b, false
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
@@ -83,9 +84,7 @@ func (s *usageScenario) halve(l *clients.Book) {
 	}
 	take(6)
 	zero, _ := r.shard(halved.entity, halved.resource, 0)
-	if err := r.direct.Transact(r.t.Context(), rand.Text(), table.Split(zero, now())); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, r.direct.Transact(r.t.Context(), rand.Text(), table.Split(zero, now())))
 	take(40)
 	r.rest()
 }

@@ -87,9 +87,7 @@ func TestStartErrorsSayWhatToDo(t *testing.T) {
 	}
 	t.Setenv("AWS_ENDPOINT_URL", "")
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", "")
-	if _, err := Start(context.Background(), External); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
-		t.Errorf("external without a variable: %v", err)
-	}
+	check.Says(t, check.Err(Start(context.Background(), External)), "AWS_ENDPOINT_URL", "external without a variable")
 }
 
 func TestExternalFollowsTheEnvironment(t *testing.T) {

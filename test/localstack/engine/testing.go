@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
@@ -31,9 +32,7 @@ func ForTest(t testing.TB, kind Kind) *Engine {
 		return e
 	}
 	e, err := Start(context.Background(), kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	shared.engines[kind] = e
 	return e
 }
@@ -77,9 +76,7 @@ func (e *Engine) Table(t testing.TB) limitertable.Description {
 	name := UniqueName("limiter")
 	t.Cleanup(func() { e.RemoveTable(t, name) })
 	d, err := limitertable.Create(t.Context(), e.DynamoDB(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return d
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // All types are as Lambda has them, and always in the same order.
@@ -24,9 +26,7 @@ func TestImagesAreDynamoDBJSON(t *testing.T) {
 		"null": &streams.AttributeValueMemberNULL{Value: true}, "ss": &streams.AttributeValueMemberSS{Value: []string{"x"}},
 	}
 	it, err := imageOf(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if got, err := json.Marshal(it); err != nil || string(got) != want {
 		t.Errorf("%s\n%v, want\n%s", got, err, want)
 	}

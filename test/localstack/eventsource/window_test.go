@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // counting is a function that keeps in its state how many records it has seen.
@@ -56,9 +58,7 @@ func TestTumblingWindows(t *testing.T) {
 			for i, at := range tt.at {
 				l.add(0, Record{Sequence: fmt.Sprint(i + 1), Created: at * 1000, Body: []byte("{}")})
 			}
-			if got := drive(l, counting(tt.answers), 0); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
+			check.Equal(t, drive(l, counting(tt.answers), 0), tt.want)
 		})
 	}
 }
@@ -73,9 +73,7 @@ func TestWindowsOutliveTheirMapping(t *testing.T) {
 		if inherited {
 			next.inherit(old)
 		}
-		if next.Windows() != map[bool]int{true: 1}[inherited] {
-			t.Errorf("inherited %v: %d are open", inherited, next.Windows())
-		}
+		check.Equal(t, next.Windows(), map[bool]int{true: 1}[inherited], "inherited %v: open", inherited)
 		got := next.lanes[1].lane.window
 		if got.open != inherited || inherited && (string(got.state) != `{"n":7}` || got.start != 60_000) {
 			t.Errorf("inherited %v: %+v", inherited, got)

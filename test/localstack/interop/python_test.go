@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/childproc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -92,9 +93,7 @@ func driverFor(t testing.TB, e *engine.Engine, version string, number int) *driv
 		return d
 	}
 	d, err := startDriver(e, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	drivers.running[name] = d
 	return d
 }
@@ -197,10 +196,16 @@ func (d *driver) do(t testing.TB, out any, op string, args kv) *pyError {
 	if raised, ok := errors.AsType[*pyError](err); ok {
 		return raised
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return nil
+}
+
+// must is do, and ends the test if an exception is raised.
+func (d *driver) must(t testing.TB, out any, op string, args kv) {
+	t.Helper()
+	if raised := d.do(t, out, op, args); raised != nil {
+		t.Fatalf("Python %s: %s %v: %v", d.version, op, args, raised)
+	}
 }
 
 // ask is do for any goroutine.
@@ -279,18 +284,13 @@ func (p *python) try(out any, method string, args kv) *pyError {
 // call is try for what must succeed.
 func (p *python) call(out any, method string, args kv) {
 	p.t.Helper()
-	if err := p.try(out, method, args); err != nil {
-		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
-	}
+	p.driver.must(p.t, out, "call", kv{"client": p.id, "method": method, "args": args})
 }
 
 // repository calls a method of the Repository, which must succeed.
 func (p *python) repository(out any, method string, args kv) {
 	p.t.Helper()
-	call := kv{"client": p.id, "on": "repository", "method": method, "args": args}
-	if err := p.driver.do(p.t, out, "call", call); err != nil {
-		p.t.Fatalf("Python %s: %s(%v): %v", p.driver.version, method, args, err)
-	}
+	p.driver.must(p.t, out, "call", kv{"client": p.id, "on": "repository", "method": method, "args": args})
 }
 
 // pyLease is an open with block.
@@ -350,9 +350,7 @@ func (l *pyLease) do(op string, more kv) {
 	for name, value := range more {
 		args[name] = value
 	}
-	if err := l.python.driver.do(l.python.t, nil, op, args); err != nil {
-		l.python.t.Fatalf("Python %s: %s %v: %v", l.python.driver.version, op, args, err)
-	}
+	l.python.driver.must(l.python.t, nil, op, args)
 }
 
 // pyLimit is a limit as the Python API takes and returns it.

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -28,9 +29,7 @@ func withIndex(t *testing.T, e *engine.Engine, release string, projection types.
 		}
 	}
 	w := newWorld(t, e, release, engine.UniqueName("limiter"))
-	if _, err := spec.Create(t.Context(), e.DynamoDB(), w.table); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(spec.Create(t.Context(), e.DynamoDB(), w.table)))
 	t.Cleanup(func() { e.RemoveTable(t, w.table) })
 	return w
 }
@@ -72,9 +71,8 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 				}
 				var buckets []any
 				p.repository(&buckets, "get_buckets", kv{"entity_id": "ours"})
-				if len(buckets) != 1 {
-					t.Errorf("Python finds the buckets %v of one of our entities, want one", buckets)
-				}
+				check.Equal(t, len(buckets), 1,
+					"Python finds the buckets %v of one of our entities, want one", buckets)
 			})
 		}
 	})

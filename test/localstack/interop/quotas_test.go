@@ -12,6 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -41,9 +42,7 @@ func TestEdgesEqualPython(t *testing.T) {
 		questions, want = append(questions, [3]any{cron, zone, at}), append(want, c.Next(at))
 	}
 	var got []*int64
-	if err := d.do(t, &got, "edges", kv{"questions": questions}); err != nil {
-		t.Fatal(err)
-	}
+	d.must(t, &got, "edges", kv{"questions": questions})
 	differ := 0
 	for i, q := range questions {
 		if got[i] == nil && want[i]-q[2].(int64) > 31*24*time.Hour.Milliseconds() {
@@ -64,22 +63,16 @@ func TestEdgesEqualPython(t *testing.T) {
 func parsed(t *testing.T, cron, zone string) *calendar.Calendar {
 	t.Helper()
 	canonical, err := calendar.Cron(cron, zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	c, err := calendar.Parse(canonical)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return c
 }
 
 // clocksChange reports whether the clocks of a zone change within about a day of an instant.
 func clocksChange(t testing.TB, zone string, ms int64) bool {
 	z, err := time.LoadLocation(zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	at := time.UnixMilli(ms).In(z)
 	_, before := at.Add(-25 * time.Hour).Zone()
 	_, now := at.Zone()
@@ -95,9 +88,7 @@ func TestEdgesEqualCronsim(t *testing.T) {
 	for _, name := range append(zones, "Africa/Casablanca", "Africa/Monrovia", "America/Asuncion", "America/Nuuk",
 		"America/Santiago", "America/St_Johns", "Antarctica/Casey", "Antarctica/Troll", "Asia/Gaza", "Pacific/Kwajalein") {
 		z, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		spans := [][2]int64{}
 		for at := time.Unix(3*86_400, 0).UTC(); at.Year() < 2101; at = at.Add(time.Hour) {
 			if _, was := at.Add(-time.Hour).In(z).Zone(); was != offset(at.In(z)) {
@@ -107,9 +98,7 @@ func TestEdgesEqualCronsim(t *testing.T) {
 		for _, cron := range []string{"0 0 1-31 * *", "30 2 1-31 * *", "0-59/20 1-3 1-31 * *", "59 23 L * *"} {
 			c := parsed(t, cron, name)
 			var all [][]float64
-			if err := d.do(t, &all, "cronsim", kv{"cron": cron, "zone": name, "spans": spans}); err != nil {
-				t.Fatal(err)
-			}
+			d.must(t, &all, "cronsim", kv{"cron": cron, "zone": name, "spans": spans})
 			for i, want := range all {
 				var got []int64
 				for at := c.Next(spans[i][0] * 1000); at < spans[i][1]*1000; at = c.Next(at) {

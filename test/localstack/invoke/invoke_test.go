@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -56,9 +57,7 @@ func TestSampleEvents(t *testing.T) {
 
 func TestAFunctionThatFailsIsReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "no-event.json")
-	if err := os.WriteFile(file, []byte(`"hello"`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(`"hello"`), 0o600))
 	code, out, problems := invoke(t, nil, "-function", "archiver", "-event", file)
 	if code != 1 || !strings.Contains(problems, "failed on no-event.json") || !strings.Contains(out, "errorMessage") {
 		t.Errorf("status %d: %s\n%s", code, problems, out)

@@ -18,6 +18,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -70,9 +71,7 @@ func Start(bucket string) (*Server, error) {
 func ForTest(t testing.TB) *Server {
 	t.Helper()
 	s, err := Start(engine.UniqueName("archive"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(s.Stop)
 	return s
 }

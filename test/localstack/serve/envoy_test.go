@@ -19,6 +19,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
@@ -37,17 +38,11 @@ func newProxy(t *testing.T, service int) *proxy {
 	p := &proxy{freePort(t), service, upstream.Listener.Addr().(*net.TCPAddr).Port,
 		map[bool]int{true: freePort(t), false: freePort(t)}}
 	var config bytes.Buffer
-	if err := template.Must(template.ParseFiles("testdata/envoy.yaml")).Execute(&config, p); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, template.Must(template.ParseFiles("testdata/envoy.yaml")).Execute(&config, p))
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(file, config.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, config.Bytes(), 0o644))
 	envoy := filepath.Join(engine.Root(), "..", "..", ".cache", "serve", "bin", "envoy")
-	if _, err := os.Stat(envoy); err != nil {
-		t.Fatalf("%v: run make test-envoy", err)
-	}
+	check.Must(t, check.Err(os.Stat(envoy)), "run make test-envoy")
 	run := start(t, os.Environ(), envoy, "--config-path", file, "--use-dynamic-base-id", "--concurrency", "2",
 		"-l", "warning")
 	run.answers(t, fmt.Sprintf("http://127.0.0.1:%d/ready", p.Admin))
@@ -79,12 +74,8 @@ func (p *proxy) wants(t *testing.T, deny bool, path, user, address string, statu
 	var last *http.Response
 	for i, want := range statuses {
 		resp, err := p.get(t.Context(), deny, path, user, address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode != want {
-			t.Errorf("%s of %s from %s, request %d: %d, want %d", path, user, address, i+1, resp.StatusCode, want)
-		}
+		check.Must(t, err)
+		check.Equal(t, resp.StatusCode, want, "%s of %s from %s, request %d", path, user, address, i+1)
 		last = resp
 	}
 	return last
@@ -109,9 +100,7 @@ func TestLimits(t *testing.T) {
 	p.wants(t, true, "/address", "ann", "127.0.0.2", 200, 200, 429)
 	p.wants(t, true, "/address", "ann", "127.0.0.3", 200)
 	granted := p.wants(t, true, "/api/orders", "ann", "127.0.0.1", 200)
-	if got, want := granted.Header.Get("X-RateLimit-Limit"), `1, 1;w=31536000;name="api"`; got != want {
-		t.Errorf("limit %q, want %q", got, want)
-	}
+	check.Equal(t, granted.Header.Get("X-RateLimit-Limit"), `1, 1;w=31536000;name="api"`, "limit")
 	p.wants(t, true, "/api/orders", "ann", "127.0.0.1", 429)
 	p.wants(t, true, "/api/users", "ann", "127.0.0.1", 200, 429)
 	p.wants(t, true, "/other", "ann", "127.0.0.1", 200, 200, 200)
@@ -149,18 +138,12 @@ func TestTableInTrouble(t *testing.T) {
 	w.fault.Down()
 	p.wants(t, true, "/header", "ann", "127.0.0.1", 500)
 	p.wants(t, false, "/header", "ann", "127.0.0.1", 200)
-	if err := w.fault.Up(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.fault.Up())
 	for {
 		resp, err := p.get(t.Context(), true, "/header", "ann", "127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if resp.StatusCode != http.StatusInternalServerError { // the service probes four times a second
-			if resp.StatusCode != http.StatusOK {
-				t.Errorf("the table answers again: %d", resp.StatusCode)
-			}
+			check.Equal(t, resp.StatusCode, http.StatusOK, "the table answers again")
 			break
 		}
 	}

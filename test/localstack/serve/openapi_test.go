@@ -13,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
@@ -25,39 +26,25 @@ func TestAnswersAreAsOpenAPIHasThem(t *testing.T) {
 	w.run(t, "disable -y -e off -r api")
 	p := w.serve(t, freePort(t))
 	resp, err := http.Get(p.http + "/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	text, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, doc.Validate(t.Context()))
 	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	answered := map[string]bool{} // "/v1/acquire 200"
 	var lease string
 	post := func(status int, acceptable bool, path, body string) {
 		t.Helper()
 		body = strings.ReplaceAll(body, "LEASE", lease)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http+"/v1/"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		route, params, err := router.FindRoute(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		in := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params,
 			Options: &openapi3filter.Options{SkipSettingDefaults: true}}
 		if err := openapi3filter.ValidateRequest(t.Context(), in); (err == nil) != acceptable {
@@ -65,28 +52,18 @@ func TestAnswersAreAsOpenAPIHasThem(t *testing.T) {
 		}
 		req.Body = io.NopCloser(strings.NewReader(body))
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		answered[fmt.Sprint("/v1/", path, " ", resp.StatusCode)] = true
-		if resp.StatusCode != status {
-			t.Errorf("%s %.100s: %d %s, want %d", path, body, resp.StatusCode, answer, status)
-		}
-		if err := openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		check.Equal(t, resp.StatusCode, status, "%s %.100s: %s", path, body, answer)
+		check.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
 			RequestValidationInput: in, Status: resp.StatusCode, Header: resp.Header,
 			Body: io.NopCloser(bytes.NewReader(answer)),
-		}); err != nil {
-			t.Errorf("%s %.100s: %d %v", path, body, resp.StatusCode, err)
-		}
+		}), "%s %.100s: %d", path, body, resp.StatusCode)
 		var got struct{ Lease string }
-		if err := json.Unmarshal(answer, &got); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, json.Unmarshal(answer, &got))
 		if got.Lease != "" {
 			lease = got.Lease
 		}

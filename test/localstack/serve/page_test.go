@@ -16,6 +16,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -23,9 +24,7 @@ import (
 func onPage(t *testing.T, language string) (out []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(engine.Root(), "..", "..", "docs", "service.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
 		out = append(out, m[1])
 	}
@@ -107,9 +106,7 @@ func TestClientsOfThePage(t *testing.T) {
 			}
 			program := strings.Replace(c.model+strings.Join(blocks, "\n")+c.use, "http://localhost:8080", p.http, 1)
 			file := filepath.Join(t.TempDir(), c.file)
-			if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(file, []byte(program), 0o644))
 			out, err := exec.CommandContext(t.Context(), c.run, file).CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -125,14 +122,10 @@ func TestClientsOfThePage(t *testing.T) {
 // systemd accepts the unit. It looks for the program, so it gets one that is there.
 func TestUnitOfSystemd(t *testing.T) {
 	units := onPage(t, "ini")
-	if len(units) != 1 {
-		t.Fatalf("%d units", len(units))
-	}
+	check.MustEqual(t, len(units), 1, "units")
 	file := filepath.Join(t.TempDir(), "limiter.service")
 	text := strings.Replace(units[0], "/usr/local/bin/zae-limiter", tool, 1)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(text), 0o644))
 	verify := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file)
 	out, err := verify.CombinedOutput()
 	if err != nil || bytes.Contains(out, []byte(filepath.Base(file))) { // what it ignores it only says
@@ -145,9 +138,7 @@ func TestTaskAndPod(t *testing.T) {
 	var task ecs.RegisterTaskDefinitionInput
 	d := json.NewDecoder(strings.NewReader(onPage(t, "json")[0]))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&task); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, d.Decode(&task))
 	var pod core.Pod
 	var text string
 	for _, block := range onPage(t, "yaml") {
@@ -155,9 +146,7 @@ func TestTaskAndPod(t *testing.T) {
 			text = block
 		}
 	}
-	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.UnmarshalStrict([]byte(text), &pod))
 	if len(task.ContainerDefinitions) != 2 || len(pod.Spec.InitContainers) != 1 {
 		t.Fatalf("%+v %+v", task, pod)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/childproc"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
@@ -80,19 +81,13 @@ type table struct {
 func newTable(t *testing.T) *table {
 	t.Helper()
 	e, err := engine.Start(t.Context(), engine.Dynoxide)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(e.Stop)
 	between, e, err := fault.Engine(e, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(between.Stop)
 	w := &table{between, append(e.Env(), "HOME="+t.TempDir()), t.TempDir()}
-	if err := os.WriteFile(filepath.Join(w.rules, "edge.yaml"), []byte(rules), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(w.rules, "edge.yaml"), []byte(rules), 0o644))
 	w.run(t, "table create")
 	w.run(t, "namespace register default")
 	return w
@@ -143,9 +138,7 @@ func (p *process) answers(t *testing.T, url string) {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
 }

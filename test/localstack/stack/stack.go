@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limitertable"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
@@ -78,9 +79,7 @@ func (f *Function) Tail() string {
 func ForTest(t testing.TB, o Options) *Stack {
 	t.Helper()
 	s, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
 		s.Stop()
 		s.Engine.RemoveTable(t, s.Table)
@@ -93,9 +92,7 @@ func (s *Stack) Rest(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := s.Idle(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Idle(ctx))
 }
 
 // Start starts everything. On an error nothing keeps running.
