@@ -101,7 +101,7 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
 		w.mappings[name], err = eventsource.Start(eventsource.Config{
 			StreamARN: table.StreamARN, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted,
-			Invoker: w.list(name),
+			Invoke: w.list(name),
 		})
 		check.Must(t, err)
 		t.Cleanup(w.mappings[name].Stop)
@@ -109,8 +109,8 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 	return w
 }
 
-func (w *world) list(name string) eventsource.Invoker {
-	return eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+func (w *world) list(name string) eventsource.Invoke {
+	return func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 		var event events.DynamoDBEvent
 		if err := json.Unmarshal(payload, &event); err != nil {
 			return runtimeapi.Result{}, err
@@ -122,7 +122,7 @@ func (w *world) list(name string) eventsource.Invoker {
 				r.EventName+" "+r.Change.Keys[item.AttrPK].String()+" "+r.Change.Keys[item.AttrSK].String())
 		}
 		return runtimeapi.Result{}, nil
-	})
+	}
 }
 
 func (w *world) drain() {

@@ -50,10 +50,10 @@ func watch(s *stack.Stack) (*watcher, error) {
 	var err error
 	w.mapping, err = eventsource.Start(eventsource.Config{
 		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: settings,
-		Invoker: eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+		Invoke: func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 			w.read(payload)
 			return runtimeapi.Result{}, nil
-		}),
+		},
 	})
 	return w, err
 }

@@ -57,12 +57,12 @@ func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
 		}
 		check.Equal(t, sum, 4, "how often %s is counted", entity)
 	}
-	given := r.Functions[stack.Aggregator].GivenUp.Records()
+	given := r.Functions[stack.Aggregator].Mapping.GivenUp()
 	if len(given) != 1 || !strings.Contains(given[0].Payload, victim) {
 		t.Fatalf("%d batches were given up, want one that holds the malformed record, with its payload", len(given))
 	}
 	t.Logf("given up after %d invocations: a batch of %d that begins with the malformed record; the other 12 records "+
-		"are counted once", given[0].RequestContext.ApproximateInvokeCount, given[0].Batch.BatchSize)
+		"are counted once", given[0].Invokes, len(given[0].Records))
 }
 
 // A function with an unacceptable environment does not start, and says which

@@ -93,13 +93,13 @@ func start(t testing.TB, s setup) *rig {
 				change(host, mapping)
 			}
 		},
-		Between: func(function string, host *runtimeapi.Host) eventsource.Invoker {
+		Between: func(function string, host *runtimeapi.Host) eventsource.Invoke {
 			if s.deliver == nil || function == stack.Archiver {
-				return host
+				return host.Invoke
 			}
-			return eventsource.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+			return func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
 				return host.Invoke(ctx, s.deliver(payload))
-			})
+			}
 		}})
 	r := &rig{Stack: running, t: t, direct: store.NewDynamo(e.DynamoDB(), running.Table)}
 	r.lib = r.open()

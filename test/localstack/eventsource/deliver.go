@@ -37,11 +37,11 @@ func (m *Mapping) take(records []Record) {
 // drive performs the steps of the worker's lane, until ctx ends.
 func (m *Mapping) drive(ctx context.Context, w *worker) {
 	for ctx.Err() == nil {
-		m.mu.Lock()
-		s := w.lane.next(m.cfg.Now())
-		m.sending += len(s.drops)
-		m.mu.Unlock()
-		m.give(ctx, w, s.drops)
+		var s step
+		m.update(func() {
+			s = w.lane.next(m.cfg.Now())
+			m.giveUp(s.drops)
+		})
 		if s.invoke != nil {
 			m.deliver(ctx, w, s.invoke)
 			continue
@@ -68,18 +68,12 @@ func (m *Mapping) sleep(ctx context.Context, w *worker, until int64) {
 func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 	var trouble Trouble
 	if !part.started {
-		trouble = m.begin(w, part)
-	}
-	if trouble.Delay > 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(trouble.Delay):
-		}
+		trouble = m.begin(part)
 	}
 	m.mu.Lock()
 	payload := w.lane.payload(part, m.cfg.StreamARN, w.name())
 	m.mu.Unlock()
-	result, err := m.cfg.Invoker.Invoke(ctx, payload)
+	result, err := m.cfg.Invoke(ctx, payload)
 	if ctx.Err() != nil {
 		return
 	}
@@ -89,7 +83,6 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 	if m.cfg.Settings.Tumbling > 0 && !carries {
 		o = wholeBatchFailed
 	}
-	var r reaction
 	m.update(func() {
 		m.stats.Invocations++
 		if o.failed {
@@ -98,14 +91,10 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 		if part.copy {
 			m.stats.Duplicates += o.done
 		}
-		if part.final && !o.failed {
-			m.stats.Windows++
-		}
 		w.lane.carry(part, o, state)
 		before := w.lane.settled
-		r = w.lane.done(o, m.cfg.Now())
-		m.sending += len(r.drops)
-		m.stats.Processed += w.lane.settled - before - dropped(r.drops)
+		r := w.lane.done(o, m.cfg.Now())
+		m.stats.Processed += w.lane.settled - before - m.giveUp(r.drops)
 		if r.cut {
 			m.stats.Bisections++
 		}
@@ -113,11 +102,10 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 			m.stats.Retries++
 		}
 	})
-	m.give(ctx, w, r.drops)
 }
 
 // begin asks for the trouble of a new batch and applies it.
-func (m *Mapping) begin(w *worker, part *work) Trouble {
+func (m *Mapping) begin(part *work) Trouble {
 	var number int
 	m.update(func() {
 		m.stats.Batches++
@@ -125,7 +113,7 @@ func (m *Mapping) begin(w *worker, part *work) Trouble {
 	})
 	var trouble Trouble
 	if m.cfg.Inject != nil {
-		trouble = m.cfg.Inject(Batch{Number: number, Shard: w.shard, Lane: w.part, Records: part.records})
+		trouble = m.cfg.Inject(Batch{Number: number, Records: part.records})
 	}
 	m.update(func() {
 		part.start(trouble)
@@ -133,17 +121,4 @@ func (m *Mapping) begin(w *worker, part *work) Trouble {
 		m.stats.Largest = max(m.stats.Largest, len(part.records))
 	})
 	return trouble
-}
-
-// dropped counts the records from the stream.
-func dropped(drops []drop) int {
-	n := 0
-	for _, d := range drops {
-		for _, r := range d.records {
-			if !r.injected {
-				n++
-			}
-		}
-	}
-	return n
 }

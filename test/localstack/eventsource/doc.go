@@ -19,8 +19,8 @@
 //   - Bisecting halves a batch that failed as a whole; with a partial answer
 //     the cut is at the checkpoint. Neither uses up retries.
 //
-//   - A batch out of retries, and records that are too old, go to the
-//     on-failure destination and the lane goes on.
+//   - A batch out of retries, and records that are too old, are given up, and
+//     the lane goes on.
 //
 //   - With a tumbling window a batch holds records of one window, by their time;
 //     it comes with the state that the invocation before it returned. A window

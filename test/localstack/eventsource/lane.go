@@ -40,19 +40,12 @@ type work struct {
 
 // step is the next thing to do.
 type step struct {
-	invoke *work  // deliver this; nil when there is nothing to deliver
-	until  int64  // when invoke is nil: ask again at this time, 0 is when something arrives
-	drops  []drop // given up, whatever else the step says
+	invoke *work     // deliver this; nil when there is nothing to deliver
+	until  int64     // when invoke is nil: ask again at this time, 0 is when something arrives
+	drops  []GivenUp // given up, whatever else the step says
 }
 
-// drop is a run of records that goes to the on-failure destination.
-type drop struct {
-	records   []Record
-	condition string
-	invokes   int
-}
-
-// The conditions of an invocation record.
+// The conditions of an invocation record on AWS.
 const (
 	retriesExhausted  = "RetryAttemptsExhausted"
 	recordAgeExceeded = "RecordAgeExceeded"
@@ -68,11 +61,6 @@ func (l *lane) add(now int64, records ...Record) {
 		l.size += len(r.Body) + 1
 	}
 	l.added += len(records)
-}
-
-// idle reports whether nothing waits and nothing is under way.
-func (l *lane) idle() bool {
-	return len(l.waiting) == 0 && len(l.work) == 0 && len(l.late) == 0
 }
 
 // copies reports whether duplicates are still to be delivered.
@@ -154,26 +142,26 @@ func (l *lane) fit() (n int, full bool) {
 }
 
 // dropOld cuts the records off the front that are past the maximum age.
-func (l *lane) dropOld(w *work, now int64) (drop, bool) {
+func (l *lane) dropOld(w *work, now int64) (GivenUp, bool) {
 	if l.settings.MaxAge < 0 || w.copy || w.final {
-		return drop{}, false
+		return GivenUp{}, false
 	}
 	n := 0
 	for n < len(w.records) && w.records[n].Created+l.settings.MaxAge.Milliseconds() < now {
 		n++
 	}
 	if n == 0 {
-		return drop{}, false
+		return GivenUp{}, false
 	}
-	d := drop{records: w.records[:n], condition: recordAgeExceeded, invokes: w.invokes}
+	d := GivenUp{Records: w.records[:n], Condition: recordAgeExceeded, Invokes: w.invokes}
 	w.records = w.records[n:]
-	l.settle(w, d.records)
+	l.settle(w, d.Records)
 	return d, true
 }
 
 // reaction is the decision of done.
 type reaction struct {
-	drops   []drop
+	drops   []GivenUp
 	cut     bool // the batch was cut, no retry used up
 	retried bool // the same records again, one retry used up
 }
@@ -211,7 +199,7 @@ func (l *lane) retry(w *work, now int64) reaction {
 		}
 		l.settle(w, w.records)
 		l.pop()
-		return reaction{drops: []drop{{records: w.records, condition: retriesExhausted, invokes: w.invokes}}}
+		return reaction{drops: []GivenUp{{Records: w.records, Condition: retriesExhausted, Invokes: w.invokes}}}
 	}
 	w.retries++
 	w.notBefore = now + l.settings.retryDelay(w.retries)

@@ -68,13 +68,16 @@ func times(n int, f function) function {
 	}
 }
 
+// idle reports whether nothing waits and nothing is under way.
+func (l *lane) idle() bool { return len(l.waiting)+len(l.work)+len(l.late) == 0 }
+
 // drive runs l until nothing is left and tells the story: deliveries, then
 // drops with their reason. Time jumps to where the lane asks to be woken.
 func drive(l *lane, f function, now int64) string {
 	var story []string
-	tell := func(drops []drop) {
+	tell := func(drops []GivenUp) {
 		for _, d := range drops {
-			story = append(story, fmt.Sprintf("drop %s %s after %d", span(d.records), d.condition, d.invokes))
+			story = append(story, fmt.Sprintf("drop %s %s after %d", span(d.Records), d.Condition, d.Invokes))
 		}
 	}
 	for range 1000 {

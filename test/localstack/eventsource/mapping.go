@@ -2,7 +2,7 @@ package eventsource
 
 import (
 	"context"
-	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,41 +13,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// StreamsAPI is the part of the streams client that a mapping needs.
-type StreamsAPI interface {
-	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput,
-		...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
-	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput,
-		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
-	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput,
-		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
-}
+// Invoke runs a function once, as Invoke of [runtimeapi.Host] does. It must be safe for concurrent use.
+// An error is treated like a function error.
+type Invoke = func(ctx context.Context, payload []byte) (runtimeapi.Result, error)
 
-// Invoker runs the function; *runtimeapi.Host is one. It must be safe for
-// concurrent use. An error is treated like a function error.
-type Invoker interface {
-	Invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error)
-}
-
-// InvokerFunc makes an Invoker of a function.
-type InvokerFunc func(ctx context.Context, payload []byte) (runtimeapi.Result, error)
-
-// Invoke calls f.
-func (f InvokerFunc) Invoke(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
-	return f(ctx, payload)
-}
-
-// Config connects a mapping. StreamARN, Streams and Invoker are required.
+// Config connects a mapping. StreamARN, Streams and Invoke are required.
 type Config struct {
 	StreamARN string
-	Streams   StreamsAPI
-	Invoker   Invoker
+	Streams   *dynamodbstreams.Client
+	Invoke    Invoke
 	Settings  Settings
 	Shards    int          // virtual shards the stream is split into by hash of the partition key; 0 is 1
 	Now       func() int64 // epoch ms, for ages; nil is the machine's clock
-
-	// Destination gets the records that were given up. Nil drops and counts them.
-	Destination Destination
 
 	// Expired reports whether a delete was made by the time-to-live service; it
 	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
@@ -65,7 +42,6 @@ type Config struct {
 // Mapping is a running event source mapping. It is safe for concurrent use.
 type Mapping struct {
 	cfg    Config
-	id     string
 	filter Filter
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -74,7 +50,7 @@ type Mapping struct {
 	stats   Stats
 	failure error // first error that polling could not get over
 	lanes   []*worker
-	sending int           // drops on their way to the destination
+	givenUp []GivenUp
 	passes  int           // complete passes over the stream's shards that found its end
 	changed chan struct{} // closed and replaced whenever one of the above changes
 }
@@ -94,11 +70,8 @@ func shardName(shard, lane int) string { return fmt.Sprintf("shardId-%020d-%08d"
 // Start validates the settings and begins to poll, from the beginning of the
 // stream. Stop ends it.
 func Start(cfg Config) (*Mapping, error) {
-	if err := cfg.Settings.Validate(); err != nil {
-		return nil, fmt.Errorf("event source mapping: %w", err)
-	}
 	filter, err := ParseFilter(cfg.Settings.Filters)
-	if err != nil {
+	if err := errors.Join(cfg.Settings.validate(), err); err != nil {
 		return nil, fmt.Errorf("event source mapping: %w", err)
 	}
 	if cfg.Now == nil {
@@ -106,7 +79,7 @@ func Start(cfg Config) (*Mapping, error) {
 	}
 	cfg.Shards = max(cfg.Shards, 1)
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &Mapping{cfg: cfg, id: rand.Text(), filter: filter, cancel: cancel, changed: make(chan struct{})}
+	m := &Mapping{cfg: cfg, filter: filter, cancel: cancel, changed: make(chan struct{})}
 	for shard := range cfg.Shards {
 		for part := range cfg.Settings.Factor {
 			m.lanes = append(m.lanes, &worker{lane: &lane{settings: cfg.Settings}, shard: shard, part: part,
@@ -160,7 +133,7 @@ func (m *Mapping) Drain(ctx context.Context) error {
 				return false
 			}
 		}
-		return m.sending == 0
+		return true
 	})
 }
 

@@ -43,8 +43,8 @@ func DefaultSettings() Settings {
 	return Settings{BatchSize: 100, Factor: 1, MaxRetries: -1, MaxAge: -1, RetryDelay: 20 * time.Millisecond}
 }
 
-// Validate names every value that AWS would refuse.
-func (s Settings) Validate() error {
+// validate names every number that AWS would refuse.
+func (s Settings) validate() error {
 	var problems []error
 	between := func(name string, value, low, high int64) {
 		if value < low || value > high {
@@ -58,9 +58,6 @@ func (s Settings) Validate() error {
 	between("MaxRetries", int64(s.MaxRetries), -1, 10_000)
 	if s.MaxAge >= 0 {
 		between("MaxAge in s", int64(s.MaxAge/time.Second), 60, 604_800)
-	}
-	if _, err := ParseFilter(s.Filters); err != nil {
-		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }

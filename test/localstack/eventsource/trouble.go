@@ -5,15 +5,12 @@ import "time"
 // Batch describes a batch before its first invocation, to the Inject hook.
 type Batch struct {
 	Number  int // from 1, over all lanes
-	Shard   int // virtual shard
-	Lane    int // lane within the shard, below the parallelization factor
 	Records []Record
 }
 
 // Trouble is a fault that a test adds to one batch. The zero value is none. Crashes in the middle
 // of a batch are injected at the runtime API host.
 type Trouble struct {
-	Delay      time.Duration // the first delivery waits that long
 	LoseAnswer bool          // the first invocation runs, and its answer counts as a function error
 	Twice      bool          // once processed, cut or not, the batch as first delivered comes again at once
 	AgainAfter time.Duration // once processed, it comes again that much later, other batches in between
@@ -35,5 +32,4 @@ type Stats struct {
 	Duplicates  int // records delivered again on request
 	Injected    int // extra records put into batches
 	Largest     int // records of the largest batch
-	Windows     int // tumbling windows that have ended
 }

@@ -42,13 +42,13 @@ func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deplo
 				host.Env = append(append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly"), env...)
 			}
 		},
-		Between: func(function string, host *runtimeapi.Host) eventsource.Invoker {
+		Between: func(function string, host *runtimeapi.Host) eventsource.Invoke {
 			if function == stack.Archiver {
-				return host
+				return host.Invoke
 			}
-			return eventsource.InvokerFunc(func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
+			return func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
 				return d.invoke(ctx, host, payload)
-			})
+			}
 		}})
 	d.world = newWorld(t, e, release, d.stack.Table)
 	return d

@@ -119,7 +119,6 @@ func (e *environment) ready(ctx context.Context, requestID string) (*run, *Resul
 	case <-r.polled:
 		return r, nil, nil
 	case failed = <-r.initErr:
-		failed.RequestID = requestID
 	case <-r.proc.Done():
 		failed = e.exited(r, requestID)
 		select {
@@ -164,14 +163,6 @@ func (e *environment) warm(ctx context.Context) *Result {
 func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
 	inv := &invocation{id: newRequestID(), payload: payload, fault: e.host.nextFault(payload),
 		answer: make(chan Result, 1)}
-	result, err := e.perform(ctx, inv)
-	if err == nil && result.FunctionError != "" {
-		e.host.count(func(s *Stats) { s.Errors++ })
-	}
-	return result, err
-}
-
-func (e *environment) perform(ctx context.Context, inv *invocation) (Result, error) {
 	if err := pause(ctx, inv.fault.Delay); err != nil {
 		return Result{}, err
 	}
@@ -222,7 +213,6 @@ func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Resul
 			}
 		case <-timeout.C:
 			r.proc.Kill()
-			e.host.count(func(s *Stats) { s.Timeouts++ })
 			result = failure(inv.id, "Sandbox.Timedout",
 				fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
 		case <-ctx.Done():

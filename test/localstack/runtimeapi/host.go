@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -27,7 +26,6 @@ type Config struct {
 	Timeout      time.Duration // of one invocation; 0 is 60 s
 	Name         string        // function name; "" is "function"
 	MemoryMB     int           // reported to the function, not enforced; 0 is 256
-	Logs         io.Writer     // gets a copy of the processes' output; nil is none. Writes are serialized.
 
 	// Inject is asked before each invocation, which are counted from 1 over
 	// all environments, and may be called concurrently. Nil injects nothing.
@@ -45,7 +43,6 @@ type Fault struct {
 
 // Result is the result for a caller of the function.
 type Result struct {
-	RequestID     string
 	Payload       []byte        // the response, or the error document when FunctionError is set
 	FunctionError string        // "" after a response, else "Unhandled"
 	ErrorType     string        // for example Runtime.ExitError, Sandbox.Timedout, or the function's own
@@ -55,12 +52,10 @@ type Result struct {
 // Stats counts events since Start.
 type Stats struct {
 	Invocations int
-	Errors      int // invocations that ended with a function error
 	Starts      int // processes started
 	// processes that ended by themselves or were killed by a fault, during an invocation or in init
-	Crashes  int
-	Timeouts int             // invocations that took too long
-	Init     []time.Duration // of each start that came to its first next: from exec to that call
+	Crashes int
+	Init    []time.Duration // of each start that came to its first next: from exec to that call
 }
 
 // Host runs one function. It is safe for concurrent use.
@@ -205,9 +200,6 @@ func (h *Host) write(p []byte) (int, error) {
 	if over := len(h.logs) - keptLogs; over > keptLogs/4 {
 		h.logs = append([]byte(nil), h.logs[over:]...)
 	}
-	if h.cfg.Logs != nil {
-		return h.cfg.Logs.Write(p)
-	}
 	return len(p), nil
 }
 
@@ -230,7 +222,7 @@ func (h *Host) nextFault(payload []byte) Fault {
 func failure(requestID, errorType, message string) Result {
 	doc, _ := json.Marshal(map[string]string{"errorType": errorType,
 		"errorMessage": "RequestId: " + requestID + " Error: " + message})
-	return Result{RequestID: requestID, Payload: doc, FunctionError: "Unhandled", ErrorType: errorType}
+	return Result{Payload: doc, FunctionError: "Unhandled", ErrorType: errorType}
 }
 
 func newRequestID() string {

@@ -54,13 +54,13 @@ func (e *environment) response(w http.ResponseWriter, req *http.Request) {
 			return failure(id, "Function.ResponseSizeTooLarge",
 				"Response payload size exceeded maximum allowed payload size (6291456 bytes).")
 		}
-		return Result{RequestID: id, Payload: body}
+		return Result{Payload: body}
 	})
 }
 
 func (e *environment) errorReport(w http.ResponseWriter, req *http.Request) {
 	e.answer(w, req, func(id string, body []byte) Result {
-		return Result{RequestID: id, Payload: body, FunctionError: "Unhandled", ErrorType: errorType(req, body)}
+		return Result{Payload: body, FunctionError: "Unhandled", ErrorType: errorType(req, body)}
 	})
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	// Configure may change a function's host and mapping before they start.
 	Configure func(function string, host *runtimeapi.Config, mapping *eventsource.Config)
 	// Between returns what the mapping invokes in place of the function's host; nil: it invokes the host.
-	Between func(function string, host *runtimeapi.Host) eventsource.Invoker
+	Between func(function string, host *runtimeapi.Host) eventsource.Invoke
 }
 
 // Stack has the running parts. Engine is for direct access. Functions and clients meet the faults of a
@@ -66,7 +66,6 @@ type Stack struct {
 type Function struct {
 	Host    *runtimeapi.Host
 	Mapping *eventsource.Mapping
-	GivenUp *eventsource.Collect // the on-failure destination, unless Configure set another
 }
 
 // Tail is the end of the function's log, for messages.
@@ -144,7 +143,7 @@ func (s *Stack) startFunction(name string, o Options) error {
 	if err != nil {
 		return err
 	}
-	f := &Function{GivenUp: new(eventsource.Collect)}
+	f := new(Function)
 	host := runtimeapi.Config{
 		Binary: runtimeapi.Built(name), Env: env, Name: name, MemoryMB: function.MemoryMB,
 		Timeout:      time.Duration(function.TimeoutSeconds) * time.Second,
@@ -152,7 +151,7 @@ func (s *Stack) startFunction(name string, o Options) error {
 	}
 	source := eventsource.Config{
 		StreamARN: s.Stream, Streams: s.Engine.Streams(), Settings: function.Settings, Shards: o.Shards,
-		Expired: s.Sweeper.Deleted, Destination: f.GivenUp,
+		Expired: s.Sweeper.Deleted,
 	}
 	if !o.Fold {
 		source.Settings.Tumbling = 0
@@ -167,9 +166,9 @@ func (s *Stack) startFunction(name string, o Options) error {
 		return err
 	}
 	s.Functions[name] = f
-	source.Invoker = f.Host
+	source.Invoke = f.Host.Invoke
 	if o.Between != nil {
-		source.Invoker = o.Between(name, f.Host)
+		source.Invoke = o.Between(name, f.Host)
 	}
 	f.Mapping, err = eventsource.Start(source)
 	return err

@@ -35,7 +35,7 @@ func TestSweepsAndStamps(t *testing.T) {
 			settings.Filters = []string{`{"eventName":["REMOVE"]}`}
 			m, err := eventsource.Start(eventsource.Config{
 				StreamARN: created.StreamARN, Streams: e.Streams(), Settings: settings, Expired: s.Deleted,
-				Invoker: eventsource.InvokerFunc(func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
+				Invoke: func(_ context.Context, payload []byte) (runtimeapi.Result, error) {
 					var event events.DynamoDBEvent
 					check.NoError(t, json.Unmarshal(payload, &event))
 					mu.Lock()
@@ -48,7 +48,7 @@ func TestSweepsAndStamps(t *testing.T) {
 						removed[r.Change.Keys["SK"].String()] = by
 					}
 					return runtimeapi.Result{}, nil
-				}),
+				},
 			})
 			check.Must(t, err)
 			t.Cleanup(m.Stop)
