@@ -55,23 +55,20 @@ func guarded(k item.Key, c item.Cond) item.Write {
 func invalidValues(k item.Key) []invalid {
 	set := func(name string, v item.Value) item.Write { return setting(k, name, v) }
 	add := func(name string, v item.Value) item.Write { return item.Update{Key: k, Add: one(name, v)} }
-	less := func(name string, v item.Value, minus string) item.Write {
-		return item.Update{Key: k, SetLess: []item.Less{{Name: name, Value: v, Minus: minus}}}
-	}
 	return []invalid{
 		{"add a number to a string", add("s", item.N(1))},
 		{"add a set to a number", add("n", item.SS("x"))},
 		{"add a string", add("n", item.S("x"))},
 		{"add out of range", add("big", num("9e125"))},
 		{"add beyond 38 digits", add("tall", num("0.1"))},
-		{"set less nothing", less("x", item.N(1), "y")},
-		{"set less a string", less("x", item.N(1), "s")},
-		{"set less part of the key", less("x", item.N(1), item.AttrPK)},
-		{"set a string less a number", less("x", item.S("a"), "n")},
-		{"set less out of range", less("x", num("-9e125"), "big")},
-		{"set less beyond 38 digits", less("x", num("0.1"), "tall")},
+		{"set less nothing", item.Update{Key: k, SetLess: less("x", item.N(1), "y")}},
+		{"set less a string", item.Update{Key: k, SetLess: less("x", item.N(1), "s")}},
+		{"set less part of the key", item.Update{Key: k, SetLess: less("x", item.N(1), item.AttrPK)}},
+		{"set a string less a number", item.Update{Key: k, SetLess: less("x", item.S("a"), "n")}},
+		{"set less out of range", item.Update{Key: k, SetLess: less("x", num("-9e125"), "big")}},
+		{"set less beyond 38 digits", item.Update{Key: k, SetLess: less("x", num("0.1"), "tall")}},
 		{"set and set less one attribute",
-			item.Update{Key: k, Set: one("x", item.N(1)), SetLess: []item.Less{{Name: "x", Value: item.N(1), Minus: "n"}}}},
+			item.Update{Key: k, Set: one("x", item.N(1)), SetLess: less("x", item.N(1), "n")}},
 		{"delete from a number", item.Update{Key: k, Del: one("n", item.SS("x"))}},
 		{"delete a number", item.Update{Key: k, Del: one("n", item.N(1))}},
 		{"39 digits", set("x", num(tall+"9"))},

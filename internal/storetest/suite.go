@@ -113,6 +113,16 @@ func mustRefuse(t *testing.T, s store.Store, w item.Write) {
 	wantItem(t, "stored item", read(t, s, w.Target()), before)
 }
 
+// try performs a write, which has to end as it does in memory.
+func try(t *testing.T, s store.Store, w item.Write) {
+	t.Helper()
+	if _, _, held := expect(t, s, w); held {
+		mustWrite(t, s, w)
+	} else {
+		mustRefuse(t, s, w)
+	}
+}
+
 // mustTransact performs a transaction that has to succeed, and returns the items after it.
 func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write) (out []item.Item) {
 	t.Helper()

@@ -38,19 +38,13 @@ func testAllWrites(t *testing.T, db store.Store) {
 	for _, k := range []item.Key{updated, replaced, removed, checked} {
 		mustWrite(t, db, item.Put{Item: stored(k, one("n", item.N(1))...)})
 	}
-	err := db.Transact(t.Context(), newToken(), []item.Write{
+	mustTransact(t, db, newToken(), []item.Write{
 		add(updated, 2, item.Compare("n", item.Eq, item.N(1))),
 		item.Put{Item: stored(created, one("a-b", item.S("x"))...), If: no},
 		item.Put{Item: stored(replaced, one("c", item.S("y"))...)},
 		item.Delete{Key: removed, If: yes},
 		item.Check{Key: checked, If: item.Between("n", item.N(0), item.N(1))},
 	})
-	check.Must(t, err)
-	wantItem(t, "updated item", read(t, db, updated), stored(updated, one("n", item.N(3))...))
-	wantItem(t, "created item", read(t, db, created), stored(created, one("a-b", item.S("x"))...))
-	wantItem(t, "replaced item", read(t, db, replaced), stored(replaced, one("c", item.S("y"))...))
-	wantItem(t, "removed item", read(t, db, removed), nil)
-	wantItem(t, "checked item", read(t, db, checked), stored(checked, one("n", item.N(1))...))
 }
 
 // wantCanceled demands a refused transaction with these images; a nil entry is
@@ -75,8 +69,7 @@ func wantCanceled(t *testing.T, err error, olds ...item.Item) {
 
 func testOneRefusal(t *testing.T, db store.Store) {
 	a, b := newKey(), newKey()
-	before := stored(a, one("n", item.N(1))...)
-	mustWrite(t, db, item.Put{Item: before})
+	mustWrite(t, db, item.Put{Item: stored(a, one("n", item.N(1))...)})
 	for name, w := range map[string]item.Write{
 		"update": add(a, 1, item.Compare("n", item.Gt, item.N(1))),
 		"put":    item.Put{Item: a.Item(), If: no},
@@ -84,10 +77,8 @@ func testOneRefusal(t *testing.T, db store.Store) {
 		"check":  item.Check{Key: a, If: item.Exists("x")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantCanceled(t, db.Transact(t.Context(), newToken(), []item.Write{add(b, 1, nil), w}), nil, before)
-			wantCanceled(t, db.Transact(t.Context(), newToken(), []item.Write{w, add(b, 1, nil)}), before, nil)
-			wantItem(t, "refusing item", read(t, db, a), before)
-			wantItem(t, "other item", read(t, db, b), nil)
+			mustCancel(t, db, newToken(), []item.Write{add(b, 1, nil), w})
+			mustCancel(t, db, newToken(), []item.Write{w, add(b, 1, nil)})
 		})
 	}
 }
@@ -97,46 +88,43 @@ func testEveryRefusal(t *testing.T, db store.Store) {
 	for _, k := range []item.Key{a, c} {
 		mustWrite(t, db, item.Put{Item: k.Item()})
 	}
-	writes := []item.Write{
+	mustCancel(t, db, newToken(), []item.Write{
 		item.Put{Item: a.Item(), If: no},
 		item.Check{Key: b, If: yes},
 		add(c, 1, yes),
 		item.Delete{Key: newKey(), If: yes},
-	}
-	err := db.Transact(t.Context(), newToken(), writes)
-	wantCanceled(t, err, a.Item(), item.Item{}, nil, item.Item{})
-	wantStored(t, db, writes, []item.Item{a.Item(), nil, c.Item(), nil})
+	})
 }
 
 func testToken(t *testing.T, db store.Store) {
 	a, b := newKey(), newKey()
 	token := newToken()
 	writes := []item.Write{add(a, 1, no), add(b, 1, nil)}
-	for range 3 {
+	after := mustTransact(t, db, token, writes)
+	for range 2 {
 		check.Must(t, db.Transact(t.Context(), token, writes))
+		wantStored(t, db, writes, after)
 	}
-	mustWrite(t, db, add(a, 10, nil))
+	after[0] = mustWrite(t, db, add(a, 10, nil))
 	check.Must(t, db.Transact(t.Context(), token, writes))
-	wantItem(t, "first item", read(t, db, a), stored(a, one("n", item.N(11))...))
-	wantItem(t, "second item", read(t, db, b), stored(b, one("n", item.N(1))...))
+	wantStored(t, db, writes, after)
 }
 
 func testRefusedToken(t *testing.T, db store.Store) {
 	a, b := newKey(), newKey()
 	token := newToken()
 	writes := []item.Write{add(a, 1, nil), item.Check{Key: b, If: yes}}
-	wantCanceled(t, db.Transact(t.Context(), token, writes), nil, item.Item{})
+	mustCancel(t, db, token, writes)
 	mustWrite(t, db, item.Put{Item: b.Item()})
-	check.Must(t, db.Transact(t.Context(), token, writes), "the same token after a refusal")
-	wantItem(t, "item", read(t, db, a), stored(a, one("n", item.N(1))...))
+	mustTransact(t, db, token, writes)
 }
 
 func testOtherWrites(t *testing.T, db store.Store) {
 	a := newKey()
 	token := newToken()
-	check.Must(t, db.Transact(t.Context(), token, []item.Write{add(a, 1, nil)}))
+	after := mustTransact(t, db, token, []item.Write{add(a, 1, nil)})
 	wantKind(t, db.Transact(t.Context(), token, []item.Write{add(a, 2, nil)}), store.Unavailable)
-	wantItem(t, "item", read(t, db, a), stored(a, one("n", item.N(1))...))
+	wantItem(t, "item", read(t, db, a), after[0])
 }
 
 func (d Deviations) testInvalidTransactions(t *testing.T, db store.Store) {
@@ -164,9 +152,9 @@ func (d Deviations) testInvalidTransactions(t *testing.T, db store.Store) {
 			[]item.Write{add(a, 1, nil), item.Update{Key: b, Set: one(item.AttrGSI1SK, item.S(strings.Repeat("x", 1025)))}}},
 		{"map with an empty name", newToken(),
 			[]item.Write{add(a, 1, nil), item.Update{Key: b, Set: one("x", inMap("", item.N(1)))}}},
-		{"a byte too large", newToken(), puts(a, item.MaxTransactSize+1)},
-		{"updates too large", newToken(), updates(a, item.MaxTransactSize+100_000)},
-		{"conditions too large", newToken(), conditions(a, item.MaxTransactSize+100_000)},
+		{"a byte too large", newToken(), large(a, item.MaxTransactSize-keys()+1, putting)},
+		{"updates too large", newToken(), large(a, item.MaxTransactSize+100_000, updating)},
+		{"conditions too large", newToken(), large(a, item.MaxTransactSize+100_000, asking)},
 		{"no token", "", []item.Write{add(a, 1, nil)}},
 		{"token too long", strings.Repeat("t", item.MaxTokenLength+1), []item.Write{add(a, 1, nil)}},
 	} {
@@ -179,49 +167,36 @@ func (d Deviations) testInvalidTransactions(t *testing.T, db store.Store) {
 	}
 }
 
-// parts cuts a size into the sizes of twelve large strings, after the fixed part
-// of each.
-func parts(total, fixed int) []item.Value {
-	const n = 12
-	out := make([]item.Value, n)
-	for i := range out {
-		size := total / n
+// parts is how many writes large makes.
+const parts = 12
+
+// large returns writes with strings that have a total size, the first of them at a.
+func large(a item.Key, total int, write func(item.Key, item.Value) item.Write) (out []item.Write) {
+	for i := range parts {
+		size := total / parts
 		if i == 0 {
-			size += total % n
+			size += total % parts
 		}
-		out[i] = item.S(strings.Repeat("x", size-fixed))
-	}
-	return out
-}
-
-// puts returns a transaction of items that have a total size, the first one at a.
-func puts(a item.Key, total int) (out []item.Write) {
-	for _, v := range parts(total, item.Size(a.Item())+1) {
-		out = append(out, item.Put{Item: stored(a, one("x", v)...)})
+		out = append(out, write(a, item.S(strings.Repeat("x", size))))
 		a = newKey()
 	}
 	return out
 }
 
-func updates(a item.Key, total int) (out []item.Write) {
-	for _, v := range parts(total, 0) {
-		out = append(out, item.Update{Key: a, Set: one("x", v)})
-		a = newKey()
-	}
-	return out
-}
+// keys is the size of the keys and names in large puts.
+func keys() int { return parts * (item.Size(newKey().Item()) + len("x")) }
 
-func conditions(a item.Key, total int) (out []item.Write) {
-	for _, v := range parts(total, 0) {
-		out = append(out, item.Update{Key: a, Set: one("y", item.N(1)), If: item.Any(no, item.Compare("y", item.Eq, v))})
-		a = newKey()
-	}
-	return out
+func putting(k item.Key, v item.Value) item.Write { return item.Put{Item: stored(k, one("x", v)...)} }
+
+func updating(k item.Key, v item.Value) item.Write { return item.Update{Key: k, Set: one("x", v)} }
+
+func asking(k item.Key, v item.Value) item.Write {
+	return item.Update{Key: k, Set: one("y", item.N(1)), If: item.Any(no, item.Compare("y", item.Eq, v))}
 }
 
 // testLarge: a transaction's size is the bytes sent, not the stored items.
 func testLarge(t *testing.T, db store.Store) {
-	writes := puts(newKey(), item.MaxTransactSize)
+	writes := large(newKey(), item.MaxTransactSize-keys(), putting)
 	mustTransact(t, db, newToken(), writes)
 	small := make([]item.Write, len(writes))
 	for i, w := range writes {
@@ -239,9 +214,7 @@ func testHundred(t *testing.T, db store.Store) {
 	for i := range writes {
 		writes[i] = add(newKey(), int64(i), no)
 	}
-	after := mustTransact(t, db, newToken(), writes)
-	last := writes[len(writes)-1].Target()
-	wantItem(t, "last item", after[len(after)-1], stored(last, one("n", item.N(99))...))
+	mustTransact(t, db, newToken(), writes)
 }
 
 // testTypeInTransaction: an update of the wrong type stops the transaction; a refusal elsewhere in
