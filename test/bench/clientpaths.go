@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // updates is a budget of update calls that write a unit each.
@@ -63,12 +62,8 @@ func (f fleet) stale(ctx context.Context, entity string) error {
 	return errors.Join(taken(ctx, f.a, entity, 1), taken(ctx, f.b, entity, 499), taken(ctx, f.a, entity, 500))
 }
 
-// clientPaths measures an acquire in all its courses.
-func clientPaths(ctx context.Context, w *world) ([]Row, error) {
-	f, err := newFleet(ctx, w)
-	if err != nil {
-		return nil, err
-	}
+// acquires measures an acquire in all its courses.
+func (f fleet) acquires(ctx context.Context) ([]Row, error) {
 	return f.measure(ctx, slices.Concat(f.warm(), f.courses()))
 }
 
@@ -128,12 +123,8 @@ func (f fleet) courses() []course {
 		},
 		Note: "a consistent read unit for every shard of the bucket, and twice the price of a write for every one that pays",
 	}
-	if f.w.direct.Kind == engine.DynamoDBLocal {
-		create.Budget.Read = 0
-		create.Note += "; this engine does not count reads of what is not there, AWS does"
-		several.Budget.Write = 2
-		several.Note += "; this engine does not double updates, AWS does"
-	}
+	create.local(f.w, -1, 0, "does not count reads of what is not there, AWS does")
+	several.local(f.w, 0, -2, "does not double updates, AWS does")
 	return []course{
 		{Row: Row{Path: "acquire, refill due and foreseen", Budget: updates(1)}, pass: 6 * time.Second,
 			setUp: takes(f.a, 1000), run: takes(f.a, 50), left: f.refilled},

@@ -18,6 +18,14 @@ type Row struct {
 	Note     string // the reason for the budget, where the cost table does not give it
 }
 
+// local changes the budget for DynamoDB Local, which counts so many units more, or, negative, fewer.
+func (r *Row) local(w *world, read, write float64, what string) {
+	if w.direct.Kind == engine.DynamoDBLocal {
+		r.Budget.Read, r.Budget.Write = r.Budget.Read+read, r.Budget.Write+write
+		r.Note += "; this engine " + what
+	}
+}
+
 // OK reports whether the path is within its budget.
 func (r Row) OK() bool {
 	want := r.Budget
@@ -44,10 +52,14 @@ func Measure(ctx context.Context, e *engine.Engine) (Table, error) {
 		return t, err
 	}
 	defer w.close()
-	for _, paths := range []func(context.Context, *world) ([]Row, error){
-		clientPaths, cascadePaths, waitPaths, settlePaths, functionPaths, outagePaths,
+	for _, paths := range []func(fleet, context.Context) ([]Row, error){
+		fleet.acquires, fleet.cascades, fleet.waits, fleet.ends, fleet.functions, fleet.outages,
 	} {
-		rows, err := paths(ctx, w)
+		f, err := newFleet(ctx, w)
+		if err != nil {
+			return t, err
+		}
+		rows, err := paths(f, ctx)
 		if err != nil {
 			return t, err
 		}

@@ -15,7 +15,7 @@ const ofABucket = 20
 
 // folded measures the cost of usage per acquire within a tumbling window, in an hour that each
 // bucket has a snapshot of.
-func (f *feed) folded(ctx context.Context, fl fleet) (Row, error) {
+func (f *feed) folded(ctx context.Context) (Row, error) {
 	const acquires = entities * ofABucket
 	row := Row{
 		Path: "usage, per acquire",
@@ -29,7 +29,7 @@ func (f *feed) folded(ctx context.Context, fl fleet) (Row, error) {
 			ofABucket, entities),
 	}
 	for _, each := range []int{1, ofABucket} { // the first is not measured
-		records, err := f.several(ctx, fl, each)
+		records, err := f.acquire(ctx, "fold", entities, each, 1)
 		if err != nil {
 			return row, err
 		}
@@ -40,20 +40,6 @@ func (f *feed) folded(ctx context.Context, fl fleet) (Row, error) {
 		row.Measured = bill.minus(Bill{}, acquires)
 	}
 	return row, nil
-}
-
-// several takes so often from each of some buckets and returns the records.
-func (f *feed) several(ctx context.Context, fl fleet, each int) (out []streamtest.Record, err error) {
-	for range each {
-		for i := range entities {
-			r, err := f.acquire(ctx, fl, fmt.Sprintf("fold-%d", i), 1)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, r)
-		}
-	}
-	return out, nil
 }
 
 // tumble delivers the records and ends the window.

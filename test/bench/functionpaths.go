@@ -10,14 +10,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
-	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
 // feed makes the stream records of real items and delivers them to the built
 // aggregator.
 type feed struct {
-	w    *world
+	fleet
 	host *runtimeapi.Host
 	seq  int64
 }
@@ -36,20 +35,16 @@ func (f *feed) deliver(ctx context.Context, records []streamtest.Record) (Bill, 
 	return f.w.billed(1, func(int) error { return invoke(ctx, f.host, streamtest.Payload(records...)) })
 }
 
-// functionPaths measures the writes of the built aggregator for a batch.
-func functionPaths(ctx context.Context, w *world) ([]Row, error) {
+// functions measures the writes of the built aggregator for a batch.
+func (f fleet) functions(ctx context.Context) ([]Row, error) {
 	// The aggregator reads the machine's clock.
-	w.clock.Store(time.Now().UnixMilli())
-	fleet, err := newFleet(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	host, err := w.aggregator(ctx)
+	f.w.clock.Store(time.Now().UnixMilli())
+	host, err := f.w.aggregator(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer host.Close()
-	f := &feed{w: w, host: host}
+	feed := &feed{fleet: f, host: host}
 
 	summed := map[string]float64{"UpdateItem": 2, "BatchGetItem": 1, "Query": 1}
 	first := Row{Path: "aggregator, first hour and sum of its day", Budget: Bill{Calls: summed, Read: 1.5, Write: 6},
@@ -61,48 +56,53 @@ func functionPaths(ctx context.Context, w *world) ([]Row, error) {
 
 	var bills [3]Bill
 	for round, requests := range []int64{1, 2, 900} {
-		var batch []streamtest.Record
-		for i := range entities {
-			r, err := f.acquire(ctx, fleet, fmt.Sprintf("feed-%d", i), requests)
-			if err != nil {
-				return nil, err
-			}
-			batch = append(batch, r)
+		batch, err := feed.acquire(ctx, "feed", entities, 1, requests)
+		if err != nil {
+			return nil, err
 		}
 		if round == 2 { // time for a refill to be due
 			time.Sleep(200 * time.Millisecond)
 		}
-		if bills[round], err = f.deliver(ctx, batch); err != nil {
+		if bills[round], err = feed.deliver(ctx, batch); err != nil {
 			return nil, err
 		}
 	}
 	first.Measured = bills[0].minus(Bill{}, entities)
 	later.Measured = bills[1].minus(Bill{}, entities)
 	refill.Measured = bills[2].minus(bills[1], entities)
-	folded, err := f.folded(ctx, fleet)
+	folded, err := feed.folded(ctx)
 	if err != nil {
 		return nil, err
 	}
-	split, err := f.split(ctx)
+	split, err := feed.split(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lagging, err := fleet.lagging(ctx, split)
+	lagging, err := f.lagging(ctx, split)
 	if err != nil {
 		return nil, err
 	}
-	merge, look, err := f.merge(ctx)
+	merge, look, err := feed.merge(ctx)
 	return []Row{later, first, folded, refill, split, lagging, merge, cycle(split, merge, look)}, err
 }
 
-// acquire takes from an entity's bucket and returns the record of it.
-func (f *feed) acquire(ctx context.Context, fl fleet, entity string, requests int64) (r streamtest.Record, err error) {
-	before, _ := f.w.item(ctx, entity) // none at first
-	if err := taken(ctx, fl.a, entity, requests); err != nil {
-		return r, err
+// acquire takes requests from each of some buckets, so many times, and returns the records.
+func (f *feed) acquire(
+	ctx context.Context, prefix string, buckets, times int, requests int64,
+) (out []streamtest.Record, err error) {
+	for i := range buckets * times {
+		entity := fmt.Sprintf("%s-%d", prefix, i%buckets)
+		before, _ := f.w.item(ctx, entity) // none at first
+		if err := taken(ctx, f.a, entity, requests); err != nil {
+			return nil, err
+		}
+		after, err := f.w.item(ctx, entity)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f.record(before, after))
 	}
-	after, err := f.w.item(ctx, entity)
-	return f.record(before, after), err
+	return out, nil
 }
 
 // split delivers one acquire of a bucket whose write meter it has exhausted.
@@ -113,10 +113,7 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 		Note: "one call per shard step; its two items are written in a transaction at twice the price, and the new one " +
 			"enters GSI2, GSI3 and GSI4",
 	}
-	if f.w.direct.Kind == engine.DynamoDBLocal {
-		row.Budget.Write = 2*2 + 2*3
-		row.Note += "; this engine doubles the part of the indexes too, AWS does not"
-	}
+	row.local(f.w, 0, 3, "doubles the part of the indexes too, AWS does not")
 	put, b := table.Create(table.NewBucket{
 		Namespace: f.w.ns, Entity: "hot", Resource: resource, Now: time.Now().UnixMilli(),
 		Costs: table.Costs([]bucket.Limit{
@@ -151,10 +148,7 @@ func (f *feed) merge(ctx context.Context) (row Row, look Bill, err error) {
 		Note: "the way back: one of the two items is removed, and leaves GSI2, GSI3 and GSI4; one image of the other " +
 			"is asked for before, by an UpdateItem of 1 unit",
 	}
-	if f.w.direct.Kind == engine.DynamoDBLocal {
-		row.Budget.Write = 2*2 + 2*3
-		row.Note += "; this engine doubles the part of the indexes too, AWS does not"
-	}
+	row.local(f.w, 0, 3, "doubles the part of the indexes too, AWS does not")
 	it, err := f.w.item(ctx, "hot")
 	if err != nil {
 		return row, look, err

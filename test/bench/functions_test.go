@@ -60,18 +60,9 @@ func BenchmarkStart(b *testing.B) {
 // hours already, which is found by reading it a second time, consistently.
 func TestWritesPerBatch(t *testing.T) {
 	const buckets, perBucket, windows = 20, 5, 2
-	w, f := newFeed(t)
-	ctx := t.Context()
-	fl, err := newFleet(ctx, w)
+	ctx, f := t.Context(), newFeed(t)
+	batch, err := f.acquire(ctx, "batch", buckets, perBucket, 2)
 	check.Must(t, err)
-	var batch []streamtest.Record
-	for range perBucket {
-		for i := range buckets {
-			r, err := f.acquire(ctx, fl, fmt.Sprintf("batch-%d", i), 2)
-			check.Must(t, err)
-			batch = append(batch, r)
-		}
-	}
 	for _, d := range []struct {
 		name string
 		want map[string]float64
@@ -91,7 +82,7 @@ func TestWritesPerBatch(t *testing.T) {
 }
 
 // newFeed starts the built aggregator on a new table.
-func newFeed(t testing.TB) (*world, *feed) {
+func newFeed(t testing.TB) *feed {
 	t.Helper()
 	w, err := newWorld(t.Context(), engine.ForTest(t, engine.Dynoxide))
 	check.Must(t, err)
@@ -99,7 +90,9 @@ func newFeed(t testing.TB) (*world, *feed) {
 	h, err := w.aggregator(t.Context())
 	check.Must(t, err)
 	t.Cleanup(h.Close)
-	return w, &feed{w: w, host: h}
+	f, err := newFleet(t.Context(), w)
+	check.Must(t, err)
+	return &feed{fleet: f, host: h}
 }
 
 // TestMemoryOfALargeBatch: the built aggregator stays under 96 MB with a batch

@@ -8,7 +8,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/limiter"
-	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // couple stores a child and its parent, whose buckets do not exist yet.
@@ -29,12 +28,8 @@ func (f fleet) coupled(ctx context.Context, child string) error {
 	return errors.Join(f.couple(ctx, child), taken(ctx, f.a, child, 500), taken(ctx, f.b, child, 1))
 }
 
-// cascadePaths measures charges to an entity and its parent.
-func cascadePaths(ctx context.Context, w *world) ([]Row, error) {
-	f, err := newFleet(ctx, w)
-	if err != nil {
-		return nil, err
-	}
+// cascades measures charges to an entity and its parent.
+func (f fleet) cascades(ctx context.Context) ([]Row, error) {
 	first := Row{
 		Path: "acquire with cascade, first of both buckets",
 		Budget: Bill{Calls: map[string]float64{"TransactWriteItems": 1, "BatchGetItem": 3}, Read: 7 + 2,
@@ -43,10 +38,7 @@ func cascadePaths(ctx context.Context, w *world) ([]Row, error) {
 		Note: "a consistent read of shard 1 of both, then both buckets in one transaction: two " +
 			"units and three indexes each; up to six records of configuration are read for each, and the bucket",
 	}
-	if f.w.direct.Kind == engine.DynamoDBLocal {
-		first.Budget.Write = 2 * (1 + 3)
-		first.Note += "; this engine does not double puts, AWS does"
-	}
+	first.local(f.w, 0, -2, "does not double puts, AWS does")
 	back := Row{Path: "denial by the parent, not foreseen", Budget: updates(3),
 		Note: "the child is charged, the parent fails, the child is given back"}
 	settled := course{Row: Row{Path: "settle or rollback with cascade", Budget: updates(2)}, prefix: "first"}
@@ -66,13 +58,9 @@ func cascadePaths(ctx context.Context, w *world) ([]Row, error) {
 	})
 }
 
-// waitPaths measures acquires that wait, leases that take more while they run, and releases that
+// waits measures acquires that wait, leases that take more while they run, and releases that
 // disagree.
-func waitPaths(ctx context.Context, w *world) ([]Row, error) {
-	f, err := newFleet(ctx, w)
-	if err != nil {
-		return nil, err
-	}
+func (f fleet) waits(ctx context.Context) ([]Row, error) {
 	ask := func(e string, n int64) limiter.Request {
 		return limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"rpm": n, "tpm": 100 * n}}
 	}
@@ -131,16 +119,12 @@ func (f fleet) disputed(ctx context.Context, entity string) error {
 	)
 }
 
-// settlePaths measures the ends of a lease.
-func settlePaths(ctx context.Context, w *world) ([]Row, error) {
-	l, err := w.client(ctx)
-	if err != nil {
-		return nil, err
-	}
+// ends measures the ends of a lease.
+func (f fleet) ends(ctx context.Context) ([]Row, error) {
 	end := func(r Row, end func(context.Context, *limiter.Lease) error) course {
-		return course{Row: r, prefix: "settle"}.ending(l, 1, end)
+		return course{Row: r, prefix: "settle"}.ending(f.a, 1, end)
 	}
-	return fleet{w: w, a: l}.measure(ctx, []course{
+	return f.measure(ctx, []course{
 		end(Row{Path: "commit of adjustments, per item", Budget: updates(1)},
 			func(ctx context.Context, le *limiter.Lease) error {
 				return errors.Join(le.Settle(limiter.Costs{"tpm": 250}), le.Settle(limiter.Costs{"tpm": 150}), le.Commit(ctx))

@@ -9,24 +9,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// outagePaths measures the cost of an acquire while the table does not answer, once the limiter has
+// outages measures the cost of an acquire while the table does not answer, once the limiter has
 // noticed.
-func outagePaths(ctx context.Context, w *world) ([]Row, error) {
-	f, err := newFleet(ctx, w)
-	if err != nil {
-		return nil, err
-	}
+func (f fleet) outages(ctx context.Context) (rows []Row, err error) {
 	if err := taken(ctx, f.a, "outage", 1); err != nil { // so that its limits are known
 		return nil, err
 	}
-	w.proxy.Add(&fault.Rule{Fault: fault.Fault{Reset: true}})
-	defer w.proxy.Clear()
+	f.w.proxy.Add(&fault.Rule{Fault: fault.Fault{Reset: true}})
+	defer f.w.proxy.Clear()
 	for range 3 { // from then on the breaker is open
 		if err := taken(ctx, f.a, "outage", 1); !errors.Is(err, limiter.ErrUnknown) {
 			return nil, fmt.Errorf("got %w, want no answer", err)
 		}
 	}
-	var rows []Row
 	for _, c := range []struct {
 		path   string
 		policy limiter.Policy
