@@ -9,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
@@ -45,7 +46,7 @@ type busyFleet struct {
 	is    busy
 }
 
-func openBusy(ctx context.Context, s *rig, l *book) (b *busyFleet, err error) {
+func openBusy(ctx context.Context, s *rig, l *clients.Book) (b *busyFleet, err error) {
 	b = new(busyFleet)
 	var e *engine.Engine
 	if b.proxy, e, err = fault.Engine(s.Engine, seed); err != nil {
@@ -79,7 +80,7 @@ func (f *busyFleet) rest(ctx context.Context) {
 
 // became returns the outcome of all requests.
 func (f *busyFleet) became() (busy, error) {
-	worst, err := f.book.worst(busyTenant.entity)
+	worst, err := worst(f.book, busyTenant.entity)
 	f.is.excess = float64(worst.Excess) / bucket.Milli
 	return f.is, err
 }

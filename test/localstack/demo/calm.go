@@ -38,7 +38,7 @@ func (d *demo) calm(ctx context.Context) {
 		}
 		d.fleet.one(ctx, request{tenant: &tenants[0], estimate: reserve})
 		d.busy.rest(ctx)
-		if d.rig.watcher.count() == 1 && i >= calmRounds {
+		if d.rig.watcher.hot().end == 1 && i >= calmRounds {
 			return
 		}
 		if i%2 == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -25,17 +26,13 @@ const (
 // fleet is the clients. It is safe for concurrent use.
 type fleet struct {
 	limiters []*limiter.Limiter
-	book     *book
+	book     *clients.Book
 	lost     atomic.Int64 // writes that another client was faster than
 	leftOut  atomic.Int64 // requests not sent because the machine is too slow
 	next     atomic.Int64
 }
 
-func clientOptions() limiter.Options {
-	return limiter.Options{Namespace: namespace, Register: true, Timeout: 5 * time.Second, MaxShards: maxShards}
-}
-
-func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *book,
+func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *clients.Book,
 	change ...func(*limiter.Options)) (*fleet, error) {
 	f := &fleet{book: l}
 	observe := func(_ context.Context, e limiter.Event) {
@@ -44,8 +41,8 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *bo
 		}
 	}
 	for range n {
-		opts := clientOptions()
-		opts.Observe = observe
+		opts := limiter.Options{Namespace: namespace, Register: true, Timeout: 5 * time.Second, MaxShards: maxShards,
+			Observe: observe}
 		for _, c := range change {
 			c(&opts)
 		}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/store"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -79,7 +80,7 @@ type demo struct {
 	about    string
 
 	rig    *rig
-	book   *book
+	book   *clients.Book
 	fleet  *fleet
 	audits *audits
 	swept  int
@@ -138,7 +139,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	}
 	d.calmed = now()
 	d.rig.Clients.Clear()
-	d.writes = d.rig.watcher.hotWrites()
+	d.writes = d.rig.watcher.hot().writes
 	d.say("the rush is over; a busy tenant takes tokens ahead for %v", busyTime)
 	if d.busy, err = openBusy(ctx, d.rig, d.book); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 
 // seed opens the clients and stores the configuration.
 func (d *demo) seed(ctx context.Context) (err error) {
-	d.book = new(book)
+	d.book = new(clients.Book)
 	if d.fleet, err = openFleet(ctx, d.rig.ForClients, d.rig.Table, processes, d.book); err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (d *demo) progress() {
 	c, s := d.book.Ends(), d.rig.aggregating.Stats()
 	d.say("acquired=%d denied=%d unavailable=%d unknown=%d adjusted=%d rolled_back=%d; hot bucket: %d shards; stream: "+
 		"%d records, %d batches, %d crashes",
-		c.Granted, c.Denied, c.Unavailable, c.Unknown, c.Adjusted, c.RolledBack, d.rig.watcher.count(),
+		c.Granted, c.Denied, c.Unavailable, c.Unknown, c.Adjusted, c.RolledBack, d.rig.watcher.hot().end,
 		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
 }
 
@@ -263,7 +264,7 @@ func (d *demo) measure(ctx context.Context) error {
 	r := &result{
 		ends: d.book.Ends(), hotDenied: d.book.Ends(hotEntity).Denied, errs: d.book.Errs(),
 		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
-		hot: s.watcher.resharded(), hotWrites: float64(d.writes) / d.rushed,
+		hot: s.watcher.hot().resharded, hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.Events),
@@ -273,10 +274,10 @@ func (d *demo) measure(ctx context.Context) error {
 	if r.busy, err = d.busy.became(); err != nil {
 		return err
 	}
-	if r.worst, err = d.book.worst(""); err != nil {
+	if r.worst, err = worst(d.book, ""); err != nil {
 		return err
 	}
-	if r.worstHot, err = d.book.worst(hotEntity); err != nil {
+	if r.worstHot, err = worst(d.book, hotEntity); err != nil {
 		return err
 	}
 	r.writesPer, r.writes, r.records = writesPerThousand(s)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -161,4 +162,15 @@ func last(why []string) (line string, code int) {
 	}
 	slices.Sort(why)
 	return "demo: FAIL " + strings.ReplaceAll(strings.Join(why, "; "), "\n", "; "), 1
+}
+
+// worst returns the worst window over all limits of an entity, or of all tenants for "".
+func worst(l *clients.Book, entity string) (loadcheck.Judged, error) {
+	all, err := l.Judge(0, false)
+	others := func(j loadcheck.Judged) bool { return entity != "" && j.Entity != entity }
+	worst, ok := slices.DeleteFunc(all, others).Worst()
+	if err == nil && !ok {
+		err = errors.New("no request was granted")
+	}
+	return worst, err
 }

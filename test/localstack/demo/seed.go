@@ -56,14 +56,12 @@ type audits struct {
 	store store.Store
 	ns    string
 
-	mu      sync.Mutex
-	expire  map[string]bool // ids of events that expire in the run
-	manual  map[string]bool // ids of events that are deleted by hand
-	lasting int             // events that neither expire nor are deleted
+	mu     sync.Mutex
+	expire map[string]bool // ids of events that expire in the run
 }
 
 func newAudits(s store.Store, ns string) *audits {
-	return &audits{store: s, ns: ns, expire: map[string]bool{}, manual: map[string]bool{}}
+	return &audits{store: s, ns: ns, expire: map[string]bool{}}
 }
 
 // auditEvery is how often an audit event is written; of every eight, five
@@ -93,19 +91,14 @@ func (a *audits) event(ctx context.Context, i int) error {
 		Action: "limits_set", Principal: "demo", Resource: tenants[i%len(tenants)].resource,
 		Details: item.Item{"number": item.N(int64(i))}, TTL: at/1000 + 2,
 	}
-	a.mu.Lock()
-	switch i % 8 {
-	case 2, 5:
-		a.manual[e.ID] = true
+	byHand, stays := i%8 == 2 || i%8 == 5, i%8 == 7
+	if byHand || stays {
 		e.TTL = at/1000 + 3600
-	case 7:
-		a.lasting++
-		e.TTL = at/1000 + 3600
-	default:
+	} else {
+		a.mu.Lock()
 		a.expire[e.ID] = true
+		a.mu.Unlock()
 	}
-	byHand := a.manual[e.ID]
-	a.mu.Unlock()
 	if _, err := a.store.Write(ctx, e.Create()); err != nil {
 		return err
 	}

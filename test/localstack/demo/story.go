@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
 // story is the content of the page and of the picture about a run. Instants are seconds since its
@@ -71,10 +72,10 @@ func (d *demo) story(why []string) story {
 	out := story{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
 		Planned: d.result.planned, LeftOut: d.result.leftOut, Rush: since(d.calmed), Seconds: since(now()),
-		Tenants: d.book.grants(d.calmed, d.busied),
+		Tenants: grantsOf(d.book, d.calmed, d.busied),
 		Hot:     sumsOf(d.book.Page(hot), d.book.Asked(hot), begin, now()),
 	}
-	for _, m := range d.rig.watcher.history() {
+	for _, m := range d.rig.watcher.hot().moments {
 		out.Shards = append(out.Shards, step{since(m.at), m.shards})
 	}
 	for _, i := range d.rig.trouble.seen() {
@@ -83,10 +84,10 @@ func (d *demo) story(why []string) story {
 	return out
 }
 
-// grants returns how much every limit admitted, tenant by tenant, and how much it allowed from its
+// grantsOf returns how much every limit admitted, tenant by tenant, and how much it allowed from its
 // first request until the end of the phase of this request: its capacity, the refill meanwhile, and
 // the give-backs. A phase ends at each of the instants, epoch ms.
-func (l *book) grants(phases ...int64) []grants {
+func grantsOf(l *clients.Book, phases ...int64) []grants {
 	var out []grants
 	for _, a := range l.Accounts() {
 		p := l.Page(a)

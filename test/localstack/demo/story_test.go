@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
 // Faults are grouped by their kind, in the order in which the kinds came, as far as they came in time.
@@ -19,7 +20,7 @@ func TestFaultsByKind(t *testing.T) {
 // What a limit was allowed to is that of the phase in which it was asked: a request long afterwards
 // adds neither itself nor the refill until then.
 func TestGrantsOfAPhase(t *testing.T) {
-	var l book
+	l := new(clients.Book)
 	for _, at := range []int64{1000, 3000, 9000} {
 		l.Granted(loadcheck.Account{Entity: "a", Resource: "gpt", Limit: "rps"},
 			loadcheck.Rule{From: at, To: at + 1000, Capacity: 10, Amount: 1, Period: 1000}, 2)
@@ -32,7 +33,7 @@ func TestGrantsOfAPhase(t *testing.T) {
 		{[]int64{500, 10_000}, grants{"a", "gpt", "rps", 6, 19}},
 		{[]int64{500}, grants{"a", "gpt", "rps", 6, 19}},
 	} {
-		if got := l.grants(c.phases...); len(got) != 1 || got[0] != c.want {
+		if got := grantsOf(l, c.phases...); len(got) != 1 || got[0] != c.want {
 			t.Errorf("phases until %v: %+v, want %+v", c.phases, got, c.want)
 		}
 	}

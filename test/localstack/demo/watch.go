@@ -113,39 +113,24 @@ func (w *watcher) instant(c *stream.Change) int64 {
 	return w.now
 }
 
-// history returns how the hot bucket's shards came and went, in order.
-func (w *watcher) history() []moment {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.moments)
-}
-
-// count returns how many shards the hot bucket has by now, as shard 0 says: 0 before its first record.
-func (w *watcher) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.shards[0]
-}
-
-// hotWrites returns how many writes of the hot bucket there were so far.
-func (w *watcher) hotWrites() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.writes
-}
-
 // resharded is how the hot bucket's shards came and went.
 type resharded struct{ most, end, splits, merges int }
 
-func (w *watcher) resharded() resharded {
-	l := resharded{end: w.count()}
-	for _, m := range w.history() {
-		l.most = max(l.most, m.shards)
-	}
+// history is the hot bucket's so far.
+type history struct {
+	resharded          // end is how many shards shard 0 says there are: 0 before its first record
+	moments   []moment // in order
+	writes    int
+}
+
+func (w *watcher) hot() history {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.splits, l.merges = w.splits, w.merges
-	return l
+	h := history{resharded{end: w.shards[0], splits: w.splits, merges: w.merges}, slices.Clone(w.moments), w.writes}
+	for _, m := range h.moments {
+		h.most = max(h.most, m.shards)
+	}
+	return h
 }
 
 // gone waits until all of the stream has been read, and returns the counters of the

@@ -12,13 +12,13 @@ import (
 )
 
 func TestTheWorstAccountIsFound(t *testing.T) {
-	var l book
+	l := new(clients.Book)
 	for limit, tokens := range map[string]int64{"rpm": 2, "tpm": 130} {
 		l.Granted(loadcheck.Account{Entity: "e", Resource: "r", Limit: limit},
 			loadcheck.Rule{From: 1, To: 2, Capacity: 100, Amount: 100, Period: 60_000}, tokens)
 	}
 	for entity, found := range map[string]bool{"": true, "e": true, "nobody": false} {
-		got, err := l.worst(entity)
+		got, err := worst(l, entity)
 		almost := got.Limit == "tpm" && got.Excess > 29_000 && got.Excess < 30_000
 		if (err == nil) != found || found && !almost {
 			t.Errorf("of %q: %+v, %v, want almost 30 tokens of tpm", entity, got, err)
