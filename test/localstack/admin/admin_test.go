@@ -4,16 +4,15 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -51,9 +50,7 @@ func onEngines(t *testing.T, scenario func(*world)) {
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 }
 
 func collect[T any](w *world, seq iter.Seq2[T, error]) []T {
@@ -118,12 +115,9 @@ func TestLimits(t *testing.T) {
 			return out
 		}
 		all := []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at}
-		if got := scopes(admin.Scope{}); !reflect.DeepEqual(got, all) {
-			w.Errorf("limits at %v, want %v", got, all)
-		}
-		if got := scopes(admin.Scope{Resource: at.Resource}); !reflect.DeepEqual(got, []admin.Scope{all[1], at}) {
-			w.Errorf("limits of the resource at %v", got)
-		}
+		check.Deep(w, scopes(admin.Scope{}), all, "limits at")
+		check.Deep(w, scopes(admin.Scope{Resource: at.Resource}), []admin.Scope{all[1], at},
+			"limits of the resource at")
 		for _, s := range all {
 			w.must(w.ns.DeleteLimits(w.Context(), s))
 		}
@@ -136,9 +130,7 @@ func TestLimits(t *testing.T) {
 			w.Errorf("events %+v", events)
 		}
 		after := collect(w, w.ns.Events(w.Context(), admin.Scope{Entity: at.Entity}, events[2].ID))
-		if !reflect.DeepEqual(after, events[3:]) {
-			w.Errorf("after the third %+v", after)
-		}
+		check.Deep(w, after, events[3:], "after the third")
 	})
 }
 
@@ -159,13 +151,9 @@ func TestEntities(t *testing.T) {
 		if len(children) != 5 || children[4].ID != "e4" || children[4].Metadata["n"] != int64(4) || !children[4].Cascade {
 			w.Errorf("%d children", len(children))
 		}
-		if _, err := w.ns.CreateEntity(w.Context(), admin.Entity{ID: "e0"}); !errors.Is(err, admin.ErrExists) {
-			w.Error(err)
-		}
+		check.Is(w, check.Err(w.ns.CreateEntity(w.Context(), admin.Entity{ID: "e0"})), admin.ErrExists)
 		_, err = w.ns.UpdateEntity(w.Context(), admin.Entity{ID: "org", Parent: "e0"})
-		if !errors.Is(err, admin.ErrParent) {
-			w.Error(err)
-		}
+		check.Is(w, err, admin.ErrParent)
 		for i := range 60 {
 			w.put(snapshot(w.ns.ID(), "e0", fmt.Sprint("r", i), 1))
 		}
@@ -173,9 +161,7 @@ func TestEntities(t *testing.T) {
 		if err != nil || n != 61 {
 			w.Errorf("%d removed, %v", n, err)
 		}
-		if _, err := w.ns.Entity(w.Context(), "e0"); !errors.Is(err, admin.ErrNotFound) {
-			w.Error(err)
-		}
+		check.Is(w, check.Err(w.ns.Entity(w.Context(), "e0")), admin.ErrNotFound)
 	})
 }
 
@@ -208,9 +194,7 @@ func TestReading(t *testing.T) {
 			}
 		}
 		for at, want := range map[admin.Scope]int{{}: 4, {Resource: "gpt-4"}: 4, {Entity: "e1"}: 1} {
-			if n := len(collect(w, w.ns.Buckets(w.Context(), at))); n != want {
-				w.Errorf("%s: %d buckets, want %d", at, n, want)
-			}
+			check.Equal(w, len(collect(w, w.ns.Buckets(w.Context(), at))), want, "%s: buckets", at)
 		}
 		left := int64(0)
 		for _, b := range collect(w, w.ns.Buckets(w.Context(), admin.Scope{Resource: "gpt-4"})) {
@@ -240,9 +224,7 @@ func TestNamespaces(t *testing.T) {
 		}
 		w.must(ask())
 		w.must(w.table.DeleteNamespace(w.Context(), w.ns.ID()))
-		if err := ask(); !errors.Is(err, limiter.ErrNamespace) {
-			w.Errorf("in a deleted namespace: %v", err)
-		}
+		check.Is(w, ask(), limiter.ErrNamespace, "in a deleted namespace")
 		_, err = w.table.RecoverNamespace(w.Context(), w.ns.ID())
 		w.must(err)
 		w.must(ask())
@@ -272,9 +254,7 @@ func TestManifestsAndLevels(t *testing.T) {
 			w.Helper()
 			p, err := w.ns.Plan(w.Context(), m)
 			w.must(err)
-			if p.Changes() != changes {
-				w.Errorf("%v, want %d changes", p.Steps, changes)
-			}
+			check.Equal(w, p.Changes(), changes, "changes of %v", p.Steps)
 			err = w.ns.Apply(w.Context(), p)
 			w.must(err)
 		}
@@ -293,9 +273,7 @@ func TestManifestsAndLevels(t *testing.T) {
 		m.Scopes = nil
 		apply(m, 3)
 		for at := range map[admin.Scope]bool{{}: true, {Resource: "gpt-4"}: true, {Entity: "a#b"}: true} {
-			if _, err := w.ns.Config(w.Context(), at); !errors.Is(err, admin.ErrNotFound) {
-				w.Errorf("%s: %v", at, err)
-			}
+			check.Is(w, check.Err(w.ns.Config(w.Context(), at)), admin.ErrNotFound, "%s", at)
 		}
 	})
 }

@@ -71,9 +71,7 @@ func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 func prints[T any](s *shell, command string) (v T) {
 	s.Helper()
 	out, _ := s.run(0, append(strings.Fields(command), "-o", "json")...)
-	if err := json.Unmarshal([]byte(out), &v); err != nil {
-		s.Fatalf("zae-limiter %s: %v\n%s", command, err, out)
-	}
+	check.Must(s, json.Unmarshal([]byte(out), &v), "zae-limiter %s: %s", command, out)
 	return v
 }
 

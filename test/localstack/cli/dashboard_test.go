@@ -21,23 +21,13 @@ func (s *shell) dashboard() string {
 	cmd := exec.Command(binary, "dashboard", "--http", "localhost:0")
 	cmd.Env = s.env
 	errs, err := cmd.StderrPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
+	check.Must(s, cmd.Start())
 	address, err := bufio.NewReader(errs).ReadString('\n')
-	if err != nil {
-		s.Fatalf("%q: %v", address, err)
-	}
+	check.Must(s, err, "%q", address)
 	s.Cleanup(func() {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			s.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			s.Errorf("interrupted: %v", err)
-		}
+		check.NoError(s, cmd.Process.Signal(os.Interrupt))
+		check.NoError(s, cmd.Wait(), "interrupted")
 	})
 	return strings.TrimSpace(address) + "/"
 }

@@ -32,9 +32,7 @@ func TestDev(t *testing.T) {
 		t.Fatalf("%v: %s", err, &errs)
 	}
 	var env map[string]string
-	if err := json.Unmarshal([]byte(line), &env); err != nil {
-		t.Fatalf("%v: %s", err, line)
-	}
+	check.Must(t, json.Unmarshal([]byte(line), &env), "%s", line)
 	s := &shell{T: t, env: []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}}
 	for name, value := range env {
 		t.Setenv(name, value)

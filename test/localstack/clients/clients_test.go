@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -67,9 +66,7 @@ func TestWhatClientsSeeIsBooked(t *testing.T) {
 			}
 			return step.apply, step.fault
 		})
-		if err := b.Make(t.Context(), lim, step.call); !errors.Is(err, step.want) {
-			t.Errorf("%s: %v, want %v", step.name, err, step.want)
-		}
+		check.Is(t, b.Make(t.Context(), lim, step.call), step.want, "%s", step.name)
 		if p := b.Page(step.call.account("tpd")); p.Low != step.low || p.High != step.high {
 			t.Errorf("%s: %d to %d, want %d to %d", step.name, p.Low, p.High, step.low, step.high)
 		}

@@ -45,8 +45,6 @@ func TestMargin(t *testing.T) {
 		-14.382: "14.4 tokens below its bound", 0: "0 tokens below its bound",
 		-0.001: "0.001 tokens below its bound", 3: "3 tokens above its bound",
 	} {
-		if got := margin(excess); got != want {
-			t.Errorf("%v: %q, want %q", excess, got, want)
-		}
+		check.Equal(t, margin(excess), want, "%v", excess)
 	}
 }

@@ -131,9 +131,7 @@ func TestTableChangesItsMode(t *testing.T) {
 		// Another process each time: three are granted of what is stored, then none.
 		l, err := limiter.Open(t.Context(), e.dynamodb(root), name, &limiter.Options{Register: i == 0})
 		check.Must(t, err)
-		if _, err := l.Acquire(t.Context(), request); err != nil {
-			t.Errorf("%s: %v", mode, err)
-		}
+		check.NoError(t, check.Err(l.Acquire(t.Context(), request)), "%s", mode)
 		if i < 2 {
 			continue
 		}

@@ -57,9 +57,7 @@ func newTargets(t *testing.T) *targets {
 		} else {
 			got.Body, err = url.ParseQuery(string(text))
 		}
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		check.NoError(t, err, "%s", text)
 		s.sent, s.bodies = append(s.sent, got), append(s.bodies, string(text))
 		if len(s.sent) == 1 {
 			w.WriteHeader(http.StatusInternalServerError)

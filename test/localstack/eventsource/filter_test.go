@@ -1,6 +1,10 @@
 package eventsource
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
+)
 
 func TestFilter(t *testing.T) {
 	const record = `{"eventName":"MODIFY","n":5,"nothing":null,"tags":["a","b"],"empty":"",
@@ -32,9 +36,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s: %v", pattern, err)
 			continue
 		}
-		if got := f.Pass([]byte(record)); got != want {
-			t.Errorf("%s: got %v, want %v", pattern, got, want)
-		}
+		check.Equal(t, f.Pass([]byte(record)), want, "%s", pattern)
 	}
 	either, err := ParseFilter([]string{`{"eventName":["REMOVE"]}`, `{"empty":[""]}`})
 	if err != nil || !either.Pass([]byte(record)) {

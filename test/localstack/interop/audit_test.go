@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -52,12 +53,8 @@ func TestAuditEventsOfPythonAreArchived(t *testing.T) {
 				want[e.ID] = e
 			}
 		}
-		if len(want) != 9 {
-			d.Fatalf("Python tells of %d events, want 9: %+v", len(want), want)
-		}
-		if _, err := d.stack.Sweeper.Sweep(d.Context(), time.Now().Add(100*24*time.Hour).UnixMilli()); err != nil {
-			d.Fatal(err)
-		}
+		check.MustEqual(d, len(want), 9, "events that Python has: %+v", want)
+		check.Must(d, check.Err(d.stack.Sweeper.Sweep(d.Context(), time.Now().Add(100*24*time.Hour).UnixMilli())))
 		d.rest()
 		if got := d.archived(); !reflect.DeepEqual(got, want) {
 			d.Errorf("archived\n%+v\nwant\n%+v", got, want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -89,9 +90,7 @@ func (w *world) wantLimit(step string, want limiter.Limit) {
 		}
 		got := limiter.Limit{Name: sl.Name, Capacity: sl.Capacity / bucket.Milli, Refill: sl.Amount / bucket.Milli,
 			Period: time.Duration(sl.Period) * time.Millisecond}
-		if got != want {
-			w.Fatalf("%s: the bucket has %v, want %v", step, got, want)
-		}
+		check.MustEqual(w, got, want, "%s: the bucket", step)
 		return
 	}
 	w.Fatalf("%s: the bucket has no limit %s", step, want.Name)
@@ -143,9 +142,8 @@ func TestLimitsChangeUnderUse(t *testing.T) {
 		set(still("rpm", 100), still("tpm", 1000))
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1, "tpm": 10})
 		w.python().take("acme", "api", limiter.Costs{"rpm": 1, "tpm": 10})
-		if got := levelsOf(w.bucket("acme", "api"))["tpm"]; got != 980_000 {
-			w.Errorf("tpm, added by Python and taken from by both, is %d, want 980000", got)
-		}
+		check.Equal(w, levelsOf(w.bucket("acme", "api"))["tpm"], 980_000,
+			"tpm, added by Python and taken from by both, is, want 980000")
 
 		// Removed by us: Python goes on with what is left.
 		w.set("acme", "api", still("tpm", 1000))
@@ -163,8 +161,7 @@ func TestLimitsChangeUnderUse(t *testing.T) {
 		// Removed by Python: ours no longer asks for it.
 		set(still("rpd", 50))
 		w.take(l, "acme", "api", limiter.Costs{"rpd": 1})
-		if got := levelsOf(w.bucket("acme", "api"))["rpd"]; got != 48_000 {
-			w.Errorf("rpd is %d after tpm was removed by Python, want 48000", got)
-		}
+		check.Equal(w, levelsOf(w.bucket("acme", "api"))["rpd"], 48_000,
+			"rpd is after tpm was removed by Python, want 48000")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -77,9 +78,7 @@ func TestMaxShardsOfOneKeepsBucketsWhole(t *testing.T) {
 			}
 			d.rest()
 		}
-		if n := d.bucket("acme", "api").State.Shards; n != 1 {
-			d.Errorf("the bucket has %d shards, want 1", n)
-		}
+		check.Equal(d, d.bucket("acme", "api").State.Shards, 1, "the bucket has shards")
 		d.wantLevels("at rest", "acme", "api", levels{"rpm": (1_000_000 - 51) * bucket.Milli})
 	}, "MAX_SHARDS=1")
 }

@@ -3,11 +3,11 @@
 package interop
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -44,9 +44,7 @@ func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
 			w.must(two.Rollback(w.Context()))
 
 			p.take(first, "api", rpm)
-			if err := batch(first); !errors.Is(err, limiter.ErrLimited) {
-				w.Errorf("%s: batch does not leave 4 of 10 to others: %v", first, err)
-			}
+			check.Is(w, batch(first), limiter.ErrLimited, "%s: batch does not leave 4 of 10 to others", first)
 			p.take(first, "api", limiter.Costs{"rpm": 4})                            // what batch leaves to others
 			w.wantLevels("by "+first, first, "api", levels{"rpm": 0, "jobs": 1_000}) // one of 2 slots is taken
 		}
@@ -76,9 +74,7 @@ func TestSetLimitsOfPythonDropsWhatOnlyOursHas(t *testing.T) {
 		has("stored by ours", true)
 		var got []pyLimit
 		p.call(&got, "get_limits", kv{"entity_id": "acme", "resource": "api"})
-		if len(got) != 2 {
-			w.Errorf("Python reads %+v, want rpm and tpm", got)
-		}
+		check.Equal(w, len(got), 2, "Python reads %+v, want rpm and tpm", got)
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
 			"limits": pyLimits(still("rpm", 10), still("tpm", 10))})
 		has("stored by Python", false)

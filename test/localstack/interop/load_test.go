@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
@@ -113,9 +114,7 @@ func TestConcurrentLoad(t *testing.T) {
 			for i, client := range []*limiter.Limiter{w.open(), w.open()} {
 				if name != "Go" {
 					wg.Go(func() {
-						if err := o.python(processes[i], 3, seconds); err != nil {
-							w.Error(err)
-						}
+						check.NoError(w, o.python(processes[i], 3, seconds))
 					})
 				}
 				if name != "Python" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -52,12 +53,9 @@ func TestEntitiesAreShared(t *testing.T) {
 		}
 		var children []struct{ ID string }
 		p.call(&children, "get_children", kv{"parent_id": "org"})
-		if len(children) != 2 {
-			w.Errorf("Python lists the children %v, want 2", children)
-		}
-		if ours := collect(w, n.Children(ctx, "org")); len(ours) != 2 {
-			w.Errorf("we list the children %v, want 2", ours)
-		}
+		check.Equal(w, len(children), 2, "Python lists the children %v", children)
+		ours := collect(w, n.Children(ctx, "org"))
+		check.Equal(w, len(ours), 2, "we list the children %v", ours)
 
 		l := w.open()
 		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
@@ -123,9 +121,8 @@ func TestRegistriesAreShared(t *testing.T) {
 			var theirs []string
 			recode(w, page[0], &theirs)
 			slices.Sort(theirs)
-			if !slices.Equal(theirs, []string{"a", "b"}) {
-				w.Errorf("entities with limits for %s: Python %v, want a and b", resource, theirs)
-			}
+			check.Slices(w, theirs, []string{"a", "b"},
+				"entities with limits for %s: Python, want a and b", resource)
 		}
 	})
 }

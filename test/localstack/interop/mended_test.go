@@ -5,6 +5,7 @@ package interop
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -39,9 +40,7 @@ func TestMendedBucketsAreWhole(t *testing.T) {
 		}
 		var buckets []any
 		p.repository(&buckets, "get_buckets", kv{"entity_id": "acme"})
-		if len(buckets) != 1 {
-			w.Errorf("Python finds %d buckets of the entity, want 1", len(buckets))
-		}
+		check.Equal(w, len(buckets), 1, "Python finds buckets of the entity")
 		p.call(nil, "delete_entity", kv{"entity_id": "acme"})
 		if _, ok := w.shard("acme", "api", 0); ok {
 			w.Error("Python does not delete the bucket with its entity")

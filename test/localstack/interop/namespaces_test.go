@@ -3,13 +3,13 @@
 package interop
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -75,14 +75,11 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			} else {
 				d.must(a.DeleteNamespace(ctx, id))
 			}
-			if _, err := a.Namespace(ctx, namespace); !errors.Is(err, limiter.ErrNamespace) {
-				d.Errorf("deleted by Python %v: administration finds it: %v", byPython, err)
-			}
+			check.Is(d, check.Err(a.Namespace(ctx, namespace)), limiter.ErrNamespace,
+				"deleted by Python %v: administration finds it", byPython)
 			_, err := limiter.Open(ctx, d.engine.DynamoDB(), d.table,
 				&limiter.Options{Namespace: namespace, Timeout: time.Minute})
-			if !errors.Is(err, limiter.ErrNamespace) {
-				d.Errorf("deleted by Python %v: a client opens it: %v", byPython, err)
-			}
+			check.Is(d, err, limiter.ErrNamespace, "deleted by Python %v: a client opens it", byPython)
 			d.wantOrphan(p, id)
 
 			if byPython { // what the other one has deleted
@@ -91,12 +88,9 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			} else {
 				p.repository(nil, "recover_namespace", kv{"namespace_id": id})
 			}
-			if l := d.open(); l.NamespaceID() != id {
-				d.Errorf("deleted by Python %v: recovered as %s, want %s", byPython, l.NamespaceID(), id)
-			}
-			if found := d.world.python().Namespace; found != id {
-				d.Errorf("deleted by Python %v: Python finds %s again, want %s", byPython, found, id)
-			}
+			l := d.open()
+			check.Equal(d, l.NamespaceID(), id, "deleted by Python %v: recovered as", byPython)
+			check.Equal(d, d.world.python().Namespace, id, "deleted by Python %v: Python finds again", byPython)
 
 			if byPython {
 				d.must(a.DeleteNamespace(ctx, id))

@@ -3,10 +3,10 @@
 package interop
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -90,9 +90,7 @@ func (w *world) keepsAll(where string) {
 	takes("free", 3)
 	on("bypass_entity", kv{"entity_id": "free", "resource": "api"})
 	lease := w.acquire(l, limiter.Request{Entity: "free", Resource: "api", Costs: one})
-	if !errors.Is(lease.Cause(), limiter.ErrBypassed) {
-		w.Errorf("%s: cause %v, want a bypass", where, lease.Cause())
-	}
+	check.Is(w, lease.Cause(), limiter.ErrBypassed, "%s: cause, want a bypass", where)
 
 	p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
 	opens()

@@ -422,9 +422,7 @@ func (w *world) cli(args ...string) (string, error) {
 		args = append(args, "--namespace", namespace)
 	}
 	cmd, err := pythonCommand(w.release, "zae-limiter", args...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 	c := newControl()
 	defer c.Close()
 	cmd.Env = append(pythonEnv(w.engine, c), "COLUMNS=200")

@@ -133,9 +133,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 			when, err := time.Parse("2006-01-02 15:04:05", instant)
 			w.must(err)
 			ahead.Store(time.Until(when).Milliseconds())
-			if err := p.driver.do(w, nil, "clock", kv{"client": p.id, "ahead": ahead.Load()}); err != nil {
-				w.Fatal(err)
-			}
+			p.driver.must(w, nil, "clock", kv{"client": p.id, "ahead": ahead.Load()})
 			return w.open(func(o *limiter.Options) {
 				o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Millisecond) }
 			}), p
@@ -179,9 +177,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 						w.Fatal(err)
 					}
 				}
-				if granted != s.want {
-					w.Errorf("%s: %d granted from %s on, want %d", name, granted, s.instant, s.want)
-				}
+				check.Equal(w, granted, s.want, "%s: granted from %s on", name, s.instant)
 			}
 		}
 	})
@@ -243,9 +239,7 @@ func TestQuotasByCalendarAreShared(t *testing.T) {
 						granted++
 					}
 				}
-				if granted != 6 {
-					w.Errorf("%s: %d granted in period %d, want 6", c.entity, granted, period)
-				}
+				check.Equal(w, granted, 6, "%s: granted in period %d", c.entity, period)
 				if c.entity != "alone" {
 					w.sameEdge(l, p, c.entity, one)
 				}
@@ -323,16 +317,12 @@ func TestOperationsOnQuotasAreShared(t *testing.T) {
 		if err != nil || added["budget"] != 5 {
 			w.Errorf("our reset: %v, %v", added, err)
 		}
-		if got := reset("a"); got != 5 {
-			w.Errorf("Python repeats our reset: %d, want what we answered", got)
-		}
+		check.Equal(w, reset("a"), 5, "our reset, repeated by Python")
 		lease.adjust(limiter.Costs{"budget": -4})
 		lease.commit()
 		ours, err := w.open().Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "api", Costs: one})
 		w.must(err)
-		if got := reset("b"); got != 1 {
-			w.Errorf("Python's reset: %d, want 1", got)
-		}
+		check.Equal(w, reset("b"), 1, "Python's reset")
 		if added, err = once("b").Reset(w.Context(), "acme", "api"); err != nil || added["budget"] != 1 {
 			w.Errorf("we repeat Python's reset: %v, %v", added, err)
 		}
@@ -353,8 +343,6 @@ func TestOperationsOnQuotasAreShared(t *testing.T) {
 				granted++
 			}
 		}
-		if granted != 9 {
-			w.Errorf("%d granted of 6 and 3", granted)
-		}
+		check.Equal(w, granted, 9, "granted of 6 and 3")
 	})
 }

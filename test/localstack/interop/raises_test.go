@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -30,22 +31,16 @@ func TestRaisesBesidePython(t *testing.T) {
 		for oursFirst, want := range map[bool]int{true: 40, false: 8} {
 			entity := fmt.Sprintf("first-%v", oursFirst)
 			raise(entity, later)
-			if n := w.tries(oursFirst, entity, one); n != want {
-				w.Errorf("%s: %d granted, want %d", entity, n, want)
-			}
+			check.Equal(w, w.tries(oursFirst, entity, one), want, "%s: granted", entity)
 			var stored []kv
 			p.call(&stored, "get_limits", kv{"entity_id": entity, "resource": "api"})
-			if len(stored) != 0 {
-				w.Errorf("%s: Python reads limits of its own, %v", entity, stored)
-			}
+			check.Equal(w, len(stored), 0, "%s: Python reads limits of its own, %v", entity, stored)
 		}
 		ends := time.Now().Add(2 * time.Second)
 		raise("ends", ends)
 		w.take(w.open(), "ends", "api", one)
 		time.Sleep(time.Until(ends.Add(1100 * time.Millisecond))) // for the clock itself; ours changes after a second
-		if n := w.tries(true, "ends", one); n != 8 {
-			w.Errorf("%d granted behind the end, want 8", n)
-		}
+		check.Equal(w, w.tries(true, "ends", one), 8, "granted behind the end")
 		at := admin.Scope{Entity: "first-true", Resource: "api"}
 		p.call(nil, "set_limits", kv{"entity_id": at.Entity, "resource": at.Resource,
 			"limits": []kv{{"name": "rpm", "capacity": 3, "refill_amount": 1, "refill_period_seconds": 60}}})
@@ -59,9 +54,7 @@ func TestRaisesBesidePython(t *testing.T) {
 		for oursFirst := range map[bool]bool{true: true, false: true} {
 			entity := fmt.Sprintf("quota-%v", oursFirst)
 			raise(entity, later)
-			if n := w.tries(oursFirst, entity, one); n != 12 {
-				w.Errorf("%s: %d granted, want 12", entity, n)
-			}
+			check.Equal(w, w.tries(oursFirst, entity, one), 12, "%s: granted", entity)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -47,7 +48,6 @@ func TestWhatOursRefuses(t *testing.T) {
 // wantLevelOf compares one level of a bucket, in tokens.
 func (w *world) wantLevelOf(entity, limit string, want int64) {
 	w.Helper()
-	if got := levelsOf(w.bucket(entity, "api"))[limit]; got != want*1000 {
-		w.Errorf("%s: %s is at %d millitokens, want %d tokens", entity, limit, got, want)
-	}
+	check.Equal(w, levelsOf(w.bucket(entity, "api"))[limit], want*1000,
+		"%s: %s is at millitokens, want %d tokens", entity, limit, want)
 }

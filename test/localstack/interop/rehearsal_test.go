@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -131,9 +132,7 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 	}
 	var events []auditEvent
 	f.pythons[0].call(&events, "get_audit_events", kv{"entity_id": "$RESOURCE:gpt-4"})
-	if len(events) != audits {
-		f.Errorf("%s: %d audit events, want %d", step, len(events), audits)
-	}
+	check.Equal(f, len(events), audits, "%s: audit events", step)
 	f.Logf("interop: rehearsal, %s: %d calls so far, levels and counters exact, not in usage %v, %d audit events",
 		step, f.calls, missing, len(events))
 	return missing

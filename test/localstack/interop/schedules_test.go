@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -122,16 +123,10 @@ func TestSchedulesAreShared(t *testing.T) {
 				if len(got) != 3 || len(got[0].Schedule) != 0 || !reflect.DeepEqual(got[2].Schedule, want) {
 					w.Errorf("%s: Python reads %v, want %v", entity, got, want)
 				}
-				if n := w.tries(first, entity, one); n != c.want {
-					w.Errorf("%s: %d granted, want %d", entity, n, c.want)
-				}
+				check.Equal(w, w.tries(first, entity, one), c.want, "%s: granted", entity)
 				set(removes, nil, "")
-				if _, err := w.manage().Reset(w.Context(), entity, "api"); err != nil {
-					w.Fatal(err)
-				}
-				if n := w.tries(!first, entity, one); n != 8 {
-					w.Errorf("%s: %d granted without the schedule, want 8", entity, n)
-				}
+				check.Must(w, check.Err(w.manage().Reset(w.Context(), entity, "api")))
+				check.Equal(w, w.tries(!first, entity, one), 8, "%s: granted without the schedule", entity)
 				w.unscheduled(entity)
 			}
 		}
@@ -158,25 +153,15 @@ func TestSchedulesThatPythonLeavesInBuckets(t *testing.T) {
 			w.Errorf("Python stores %v, want one schedule for both limits", it)
 		}
 		w.take(w.open(), "acme", "api", one)
-		if n := w.tries(true, "acme", one); n != 2 {
-			w.Errorf("%d granted, want 2 of 4 that are left", n)
-		}
+		check.Equal(w, w.tries(true, "acme", one), 2, "granted of 4 that are left")
 		set()
 		w.denied(w.open(), "acme", "api", one)
-		if _, err := w.manage().Reach(w.Context(), admin.Scope{Resource: "api"}); err != nil {
-			w.Fatal(err)
-		}
+		check.Must(w, check.Err(w.manage().Reach(w.Context(), admin.Scope{Resource: "api"})))
 		for _, sl := range w.bucket("acme", "api").State.Slots {
-			if sl.Schedule() != "" {
-				w.Errorf("left: %+v", sl)
-			}
+			check.Equal(w, sl.Schedule(), "", "left: %+v", sl)
 		}
-		if _, err := w.manage().Reset(w.Context(), "acme", "api"); err != nil {
-			w.Fatal(err)
-		}
-		if n := w.tries(false, "acme", one); n != 8 {
-			w.Errorf("%d granted without the schedule, want 8", n)
-		}
+		check.Must(w, check.Err(w.manage().Reset(w.Context(), "acme", "api")))
+		check.Equal(w, w.tries(false, "acme", one), 8, "granted without the schedule")
 	})
 }
 
@@ -184,9 +169,7 @@ func TestSchedulesThatPythonLeavesInBuckets(t *testing.T) {
 func (w *world) unscheduled(entity string) {
 	w.Helper()
 	for _, sl := range w.bucket(entity, "api").State.Slots {
-		if sl.Schedule() != "" {
-			w.Errorf("%s: the bucket has %+v", entity, sl)
-		}
+		check.Equal(w, sl.Schedule(), "", "%s: the bucket has %+v", entity, sl)
 	}
 	for attr := range w.item(layout.EntityConfigKey(w.ns, entity, "api")) {
 		if strings.HasSuffix(attr, "_sched") {
@@ -220,9 +203,7 @@ func TestEdgesOfWindowsAreShared(t *testing.T) {
 				entity := fmt.Sprintf("%s-%v", name, first)
 				w.set(entity, "api", limit)
 				if name == "refill" {
-					if n := w.tries(first, entity, one); n != 9 {
-						w.Errorf("%s: %d granted before the edge, want 9", entity, n)
-					}
+					check.Equal(w, w.tries(first, entity, one), 9, "%s: granted before the edge", entity)
 					continue
 				}
 				l, p := w.open(), w.python()
@@ -245,9 +226,7 @@ func TestEdgesOfWindowsAreShared(t *testing.T) {
 		for _, first := range []bool{false, true} {
 			for name, want := range map[string]int{"lower": 3, "raise": 7} {
 				entity := fmt.Sprintf("%s-%v", name, first)
-				if n := w.tries(first, entity, one); n != want {
-					w.Errorf("%s: %d granted behind the edge, want %d", entity, n, want)
-				}
+				check.Equal(w, w.tries(first, entity, one), want, "%s: granted behind the edge", entity)
 			}
 			n := w.tries(first, fmt.Sprintf("refill-%v", first), one)
 			if most := int(10 * time.Since(edge).Seconds()); n < 1 || n > most {

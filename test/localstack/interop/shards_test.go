@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -46,9 +47,7 @@ func TestPythonDoublesAlone(t *testing.T) {
 		}
 		n := w.bucket("acme", "api").State.Shards
 		w.Logf("interop: Python %s alone: %d shards after 60 acquires with 10 writes left on the meter", w.release, n)
-		if doubled := n > 1; doubled != (w.release == older) {
-			w.Errorf("the bucket has %d shards", n)
-		}
+		check.Equal(w, n > 1, w.release == older, "the bucket has %d shards", n)
 	})
 }
 
@@ -126,9 +125,7 @@ func TestMixedLoadOnShards(t *testing.T) {
 			o := newLoad(fmt.Sprint("shards-", shards), bound)
 			loads[shards] = o
 			wg.Go(func() {
-				if err := o.python(p, 3, seconds); err != nil {
-					d.Error(err)
-				}
+				check.NoError(d, o.python(p, 3, seconds))
 			})
 			wg.Go(func() { o.ours(d.Context(), l, 3, seconds) })
 		}

@@ -80,9 +80,7 @@ func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 		f(o)
 	}
 	l, err := limiter.Open(w.Context(), w.engine.DynamoDB(), w.table, o)
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 	if o.Namespace == namespace {
 		w.ns = l.NamespaceID()
 	}
@@ -112,9 +110,7 @@ func (w *world) pythonIn(d *driver) *python {
 func (w *world) acquire(l *limiter.Limiter, r limiter.Request) *limiter.Lease {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), r)
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 	return lease
 }
 
@@ -138,9 +134,7 @@ func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limite
 // must ends the test when a step of ours fails.
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	check.Must(w, err)
 }
 
 // item reads an item past all clients; nil if there is none.

@@ -108,9 +108,7 @@ func TestClientsOfThePage(t *testing.T) {
 			file := filepath.Join(t.TempDir(), c.file)
 			check.Must(t, os.WriteFile(file, []byte(program), 0o644))
 			out, err := exec.CommandContext(t.Context(), c.run, file).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			check.Must(t, err, "%s", out)
 			want := "{'rpm': 9, 'tpm': 8830}\n{'rpm': 9, 'tpm': 8830}\n{'rpm': 8, 'tpm': 8800}\nTrue\n400\n"
 			if string(out) != want {
 				t.Errorf("%s, want\n%s", out, want)
