@@ -23,9 +23,8 @@ func TestAHierarchyIsAppliedInBulk(t *testing.T) {
 				Limits: []limiter.Limit{limiter.PerMinute("rpm", 10)}})
 		}
 		p, err := w.ns.Plan(t.Context(), m)
-		w.must(err)
-		_, err = w.ns.CreateEntity(t.Context(), admin.Entity{ID: "t-0007", Name: "theirs"})
-		w.must(err)
+		check.Must(w, err)
+		check.Must(w, check.Err(w.ns.CreateEntity(t.Context(), admin.Entity{ID: "t-0007", Name: "theirs"})))
 		begin := time.Now()
 		check.MustBe(t, w.ns.Apply(t.Context(), p), admin.ErrBusy, "error")
 		t.Logf("%d steps in %v", p.Changes(), time.Since(begin))
@@ -36,7 +35,7 @@ func TestAHierarchyIsAppliedInBulk(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 		p, err = w.ns.Plan(t.Context(), m)
-		w.must(err)
+		check.Must(w, err)
 		check.Equal(t, p.Changes(), 1, "changes left")
 	})
 }

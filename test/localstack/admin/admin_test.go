@@ -40,24 +40,19 @@ func onEngines(t *testing.T, scenario func(*world)) {
 			var err error
 			w.table, err = admin.Open(t.Context(), e.DynamoDB(), w.name,
 				&admin.Options{Principal: "alice", Timeout: time.Minute})
-			w.must(err)
+			check.Must(w, err)
 			w.ns, err = w.table.Register(t.Context(), "prod")
-			w.must(err)
+			check.Must(w, err)
 			scenario(w)
 		})
 	}
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	check.Must(w, err)
 }
 
 func collect[T any](w *world, seq iter.Seq2[T, error]) []T {
 	w.Helper()
 	var out []T
 	for v, err := range seq {
-		w.must(err)
+		check.Must(w, err)
 		out = append(out, v)
 	}
 	return out
@@ -68,20 +63,19 @@ func (w *world) limiter() *limiter.Limiter {
 	l, err := limiter.Open(w.Context(), w.engine.DynamoDB(), w.name, &limiter.Options{
 		Namespace: "prod", ConfigTTL: -1, Timeout: time.Minute,
 	})
-	w.must(err)
+	check.Must(w, err)
 	return l
 }
 
 func (w *world) take(entity, resource string, costs limiter.Costs) {
 	w.Helper()
 	_, err := w.limiter().Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: costs})
-	w.must(err)
+	check.Must(w, err)
 }
 
 func (w *world) put(it item.Item) {
 	w.Helper()
-	_, err := w.direct.Write(w.Context(), item.Put{Item: it})
-	w.must(err)
+	check.Must(w, check.Err(w.direct.Write(w.Context(), item.Put{Item: it})))
 }
 
 var rpm = limiter.PerHour("rpm", 1000)
@@ -91,20 +85,20 @@ func TestLimits(t *testing.T) {
 	onEngines(t, func(w *world) {
 		at := admin.Scope{Entity: "auth0|5f7c#1", Resource: "anthropic.claude-v2:0"}
 		for _, s := range []admin.Scope{{}, {Resource: at.Resource}, {Entity: at.Entity}, at} {
-			w.must(w.ns.SetLimits(w.Context(), s, rpm, limiter.PerHour("tpm", 50)))
+			check.Must(w, w.ns.SetLimits(w.Context(), s, rpm, limiter.PerHour("tpm", 50)))
 		}
-		w.must(w.ns.Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyAllow)}))
+		check.Must(w, w.ns.Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 		w.take(at.Entity, at.Resource, limiter.Costs{"rpm": 10})
-		w.must(w.ns.SetLimits(w.Context(), at, limiter.PerHour("rpm", 500)))
+		check.Must(w, w.ns.SetLimits(w.Context(), at, limiter.PerHour("rpm", 500)))
 		got, err := w.ns.Peek(w.Context(), at.Entity, at.Resource)
-		w.must(err)
+		check.Must(w, err)
 		b := got[0]
 		if !b.Exists || len(b.Levels) != 1 || b.Levels[0].Capacity != 500 || b.Levels[0].Remaining != 500 ||
 			b.Levels[0].Used != 10 || b.From != at {
 			w.Errorf("bucket %+v", b)
 		}
 		r, err := w.ns.Resolve(w.Context(), at.Entity, at.Resource)
-		w.must(err)
+		check.Must(w, err)
 		if r.From.Scope != at || len(r.Shadowed) != 3 || r.OnUnavailable != limiter.PolicyAllow {
 			w.Errorf("resolved %+v", r)
 		}
@@ -119,7 +113,7 @@ func TestLimits(t *testing.T) {
 		check.Deep(w, scopes(admin.Scope{Resource: at.Resource}), []admin.Scope{all[1], at},
 			"limits of the resource at")
 		for _, s := range all {
-			w.must(w.ns.DeleteLimits(w.Context(), s))
+			check.Must(w, w.ns.DeleteLimits(w.Context(), s))
 		}
 		if left := collect(w, w.ns.Configs(w.Context(), admin.Scope{})); len(left) != 1 || left[0].Limits != nil ||
 			left[0].OnUnavailable != limiter.PolicyAllow {
@@ -137,23 +131,21 @@ func TestLimits(t *testing.T) {
 // Entities whose metadata fill more than a page are listed and deleted.
 func TestEntities(t *testing.T) {
 	onEngines(t, func(w *world) {
-		_, err := w.ns.CreateEntity(w.Context(), admin.Entity{ID: "org"})
-		w.must(err)
+		check.Must(w, check.Err(w.ns.CreateEntity(w.Context(), admin.Entity{ID: "org"})))
 		note := strings.Repeat("x", 300<<10)
 		for i := range 5 {
 			_, err := w.ns.CreateEntity(w.Context(), admin.Entity{
 				ID: fmt.Sprint("e", i), Parent: "org", Cascade: true,
 				Metadata: map[string]any{"note": note, "n": int64(i), "nil": nil, "empty": map[string]any{}},
 			})
-			w.must(err)
+			check.Must(w, err)
 		}
 		children := collect(w, w.ns.Children(w.Context(), "org"))
 		if len(children) != 5 || children[4].ID != "e4" || children[4].Metadata["n"] != int64(4) || !children[4].Cascade {
 			w.Errorf("%d children", len(children))
 		}
 		check.Is(w, check.Err(w.ns.CreateEntity(w.Context(), admin.Entity{ID: "e0"})), admin.ErrExists)
-		_, err = w.ns.UpdateEntity(w.Context(), admin.Entity{ID: "org", Parent: "e0"})
-		check.Is(w, err, admin.ErrParent)
+		check.Is(w, check.Err(w.ns.UpdateEntity(w.Context(), admin.Entity{ID: "org", Parent: "e0"})), admin.ErrParent)
 		for i := range 60 {
 			w.put(snapshot(w.ns.ID(), "e0", fmt.Sprint("r", i), 1))
 		}
@@ -176,7 +168,7 @@ func snapshot(ns, entity, resource string, hour int) item.Item {
 // Usage and buckets are found by indexes that hold keys only.
 func TestReading(t *testing.T) {
 	onEngines(t, func(w *world) {
-		w.must(w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
+		check.Must(w, w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
 		for e := range 4 {
 			w.take(fmt.Sprint("e", e), "gpt-4", limiter.Costs{"rpm": 100})
 			for h := range 24 {
@@ -211,9 +203,9 @@ func TestReading(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	onEngines(t, func(w *world) {
 		other, err := w.table.Register(w.Context(), "other")
-		w.must(err)
-		w.must(other.SetLimits(w.Context(), admin.Scope{}, rpm))
-		w.must(w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
+		check.Must(w, err)
+		check.Must(w, other.SetLimits(w.Context(), admin.Scope{}, rpm))
+		check.Must(w, w.ns.SetLimits(w.Context(), admin.Scope{}, rpm))
 		for i := range 60 {
 			w.put(config.Entity{Namespace: w.ns.ID(), ID: fmt.Sprint("e", i), CreatedAt: "2024-01-01T00:00:00Z"}.Item())
 		}
@@ -222,13 +214,12 @@ func TestNamespaces(t *testing.T) {
 			_, err := l.Acquire(w.Context(), limiter.Request{Entity: "e0", Resource: "gpt-4", Costs: limiter.Costs{"rpm": 1}})
 			return err
 		}
-		w.must(ask())
-		w.must(w.table.DeleteNamespace(w.Context(), w.ns.ID()))
+		check.Must(w, ask())
+		check.Must(w, w.table.DeleteNamespace(w.Context(), w.ns.ID()))
 		check.Is(w, ask(), limiter.ErrNamespace, "in a deleted namespace")
-		_, err = w.table.RecoverNamespace(w.Context(), w.ns.ID())
-		w.must(err)
-		w.must(ask())
-		w.must(w.table.DeleteNamespace(w.Context(), w.ns.ID()))
+		check.Must(w, check.Err(w.table.RecoverNamespace(w.Context(), w.ns.ID())))
+		check.Must(w, ask())
+		check.Must(w, w.table.DeleteNamespace(w.Context(), w.ns.ID()))
 		n, err := w.table.PurgeNamespace(w.Context(), w.ns.ID())
 		if err != nil || n < 63 {
 			w.Errorf("%d removed, %v", n, err)
@@ -249,14 +240,14 @@ func TestManifestsAndLevels(t *testing.T) {
 	onEngines(t, func(w *world) {
 		m, err := manifest.Parse([]byte(`{namespace: prod, system: {on_unavailable: allow, limits: {rpm: {capacity: 100, refill_period: 86400}}},
 			resources: {gpt-4: {limits: {rpm: {capacity: 50, refill_period: 86400}}}}, entities: {"a#b": {resources: {_default_: {limits: {rpm: {capacity: 7}}}}}}}`))
-		w.must(err)
+		check.Must(w, err)
 		apply := func(m admin.Manifest, changes int) {
 			w.Helper()
 			p, err := w.ns.Plan(w.Context(), m)
-			w.must(err)
+			check.Must(w, err)
 			check.Equal(w, p.Changes(), changes, "changes of %v", p.Steps)
 			err = w.ns.Apply(w.Context(), p)
-			w.must(err)
+			check.Must(w, err)
 		}
 		apply(m, 3)
 		apply(m, 0)

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // access has ours disable or bypass, or end that.
 func (w *world) access(at admin.Scope, a admin.Access) {
 	w.Helper()
-	_, err := w.manage().SetAccess(w.Context(), at, a)
-	w.must(err)
+	check.Must(w, check.Err(w.manage().SetAccess(w.Context(), at, a)))
 }
 
 // shows checks what ours reads there.
@@ -137,10 +137,8 @@ func TestCascadePolicyOfEither(t *testing.T) {
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})
 		level := map[string]int64{}
 		for _, entity := range makers {
-			_, err := n.CreateEntity(ctx, admin.Entity{ID: "org-" + entity})
-			w.must(err)
-			_, err = n.CreateEntity(ctx, admin.Entity{ID: entity, Parent: "org-" + entity})
-			w.must(err)
+			check.Must(w, check.Err(n.CreateEntity(ctx, admin.Entity{ID: "org-" + entity})))
+			check.Must(w, check.Err(n.CreateEntity(ctx, admin.Entity{ID: entity, Parent: "org-" + entity})))
 			w.take(l, "org-"+entity, "api", one)
 			level[entity], level["org-"+entity] = 99_000, 99_000
 		}
@@ -160,7 +158,10 @@ func TestCascadePolicyOfEither(t *testing.T) {
 			}
 		}
 		api, python := admin.Scope{Resource: "api"}, admin.Scope{Entity: "python", Resource: "api"}
-		set := func(at admin.Scope, c admin.Cascade) { w.Helper(); _, err := n.SetCascade(ctx, at, c); w.must(err) }
+		set := func(at admin.Scope, c admin.Cascade) {
+			w.Helper()
+			check.Must(w, check.Err(n.SetCascade(ctx, at, c)))
+		}
 		shows := func(at admin.Scope, want admin.Cascade) {
 			w.Helper()
 			if c, err := n.Config(ctx, at); err != nil || c.Cascade != want {

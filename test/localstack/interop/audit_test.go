@@ -66,11 +66,11 @@ func TestAuditEventsOfPythonAreArchived(t *testing.T) {
 func (d *deployment) archived() map[string]auditEvent {
 	d.Helper()
 	keys, err := d.stack.S3.Keys(d.Context())
-	d.must(err)
+	check.Must(d, err)
 	out := map[string]auditEvent{}
 	for _, key := range keys {
 		text, err := d.stack.S3.Text(d.Context(), key)
-		d.must(err)
+		check.Must(d, err)
 		var e auditEvent
 		if err := json.Unmarshal([]byte(text), &e); err != nil || !strings.HasPrefix(key, archive.PrefixAudit) ||
 			out[e.ID].ID != "" {

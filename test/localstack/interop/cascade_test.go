@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -23,10 +24,8 @@ func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 		p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 1000), still("tpm", 1_000_000))})
 		p.call(nil, "create_entity", kv{"entity_id": "org-py"})
 		p.call(nil, "create_entity", kv{"entity_id": "key-py", "parent_id": "org-py", "cascade": true})
-		_, err := n.CreateEntity(ctx, admin.Entity{ID: "org-go"})
-		w.must(err)
-		_, err = n.CreateEntity(ctx, admin.Entity{ID: "key-go", Parent: "org-go", Cascade: true})
-		w.must(err)
+		check.Must(w, check.Err(n.CreateEntity(ctx, admin.Entity{ID: "org-go"})))
+		check.Must(w, check.Err(n.CreateEntity(ctx, admin.Entity{ID: "key-go", Parent: "org-go", Cascade: true})))
 		for _, payers := range [][]string{{"alone"}, {"key-py", "org-py"}, {"key-go", "org-go"}} {
 			who, rpm, tpm := payers[0], int64(0), int64(0)
 			taken := func(step string, requests, tokens int64) {
@@ -55,12 +54,12 @@ func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 				theirs.adjust(limiter.Costs{"tpm": 7})
 				theirs.commit()
 				taken("Python settles more", 0, 7)
-				w.must(ours.Settle(limiter.Costs{"tpm": costs["tpm"] - 30}))
-				w.must(ours.Commit(ctx))
+				check.Must(w, ours.Settle(limiter.Costs{"tpm": costs["tpm"] - 30}))
+				check.Must(w, ours.Commit(ctx))
 				taken("Go settles less", 0, -30)
 				theirs, ours = p.acquire(who, "api", costs), w.acquire(l, r)
 				theirs.rollback()
-				w.must(ours.Rollback(ctx))
+				check.Must(w, ours.Rollback(ctx))
 				taken("both roll back", 0, 0)
 			}
 			if len(payers) > 1 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -23,7 +24,7 @@ func pythonTool(d *deployment) {
 	l := d.open()
 	for _, e := range []admin.Entity{{ID: "org"}, {ID: "acme", Name: "Acme", Parent: "org"}} {
 		_, err := d.manage().CreateEntity(d.Context(), e)
-		d.must(err)
+		check.Must(d, err)
 	}
 	d.set("", "", limiter.PerMinute("rpm", 77))
 	d.set("", "gpt-4", limiter.PerMinute("rpm", 88), limiter.PerMinute("tpm", 10_000))

@@ -18,7 +18,7 @@ import (
 // set stores limits for an entity, a resource, both or neither.
 func (w *world) set(entity, resource string, limits ...limiter.Limit) {
 	w.Helper()
-	w.must(w.manage().SetLimits(w.Context(), admin.Scope{Entity: entity, Resource: resource}, limits...))
+	check.Must(w, w.manage().SetLimits(w.Context(), admin.Scope{Entity: entity, Resource: resource}, limits...))
 }
 
 // Each level is written by one client and is in force for the other; the more
@@ -107,7 +107,7 @@ func TestStoredPolicyIsShared(t *testing.T) {
 			w.Errorf("what Python has stored is %+v to us (%v), want one limit and allow", c, err)
 		}
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1})
-		w.must(n.Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyBlock)}))
+		check.Must(w, n.Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyBlock)}))
 		var got []any
 		w.python().call(&got, "get_system_defaults", kv{})
 		if len(got) != 2 || got[1] != "block" {

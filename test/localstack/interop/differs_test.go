@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -42,8 +43,7 @@ func TestWhatDiffers(t *testing.T) {
 			p.repository(nil, "top_up", kv{"entity_id": entity, "resource": "api", "amounts": kv{"rpm": 30}})
 		}
 		p.repository(nil, "reset_bucket", kv{"entity_id": "py", "resource": "api"})
-		_, err = w.manage().Reset(ctx, "go", "api")
-		w.must(err)
+		check.Must(w, check.Err(w.manage().Reset(ctx, "go", "api")))
 		if ours, theirs := level("go"), level("py"); ours != 80 || theirs != 50 {
 			w.Errorf("a reset after a top-up of 30: ours %d, Python %d", ours, theirs)
 		}
@@ -53,11 +53,10 @@ func TestWhatDiffers(t *testing.T) {
 			p.take(entity, "api", one)
 		}
 		p.repository(nil, "reset_bucket", kv{"entity_id": "py-use", "resource": "api"})
-		_, err = w.manage().Reset(ctx, "go-use", "api")
-		w.must(err)
+		check.Must(w, check.Err(w.manage().Reset(ctx, "go-use", "api")))
 		runs := func(entity string) bool {
 			start, _, err := item.Int(w.item(layout.BucketKey(w.ns, entity, "api", 0)), "b_rpm_ws")
-			w.must(err)
+			check.Must(w, err)
 			return time.Since(time.UnixMilli(start)) < 50*time.Minute
 		}
 		if !runs("go-use") || runs("py-use") {
@@ -69,7 +68,7 @@ func TestWhatDiffers(t *testing.T) {
 			p.repository(nil, "disable_entity", kv{"entity_id": entity, "resource": "api"})
 		}
 		p.call(nil, "delete_limits", kv{"entity_id": "py-off", "resource": "api"})
-		w.must(w.manage().DeleteLimits(ctx, admin.Scope{Entity: "go-off", Resource: "api"}))
+		check.Must(w, w.manage().DeleteLimits(ctx, admin.Scope{Entity: "go-off", Resource: "api"}))
 		off := func(entity string) bool {
 			_, err := w.open().Acquire(ctx, limiter.Request{Entity: entity, Resource: "api", Costs: one,
 				Limits: []limiter.Limit{still("rpm", 5)}})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -38,17 +39,16 @@ func TestChangesLeaveTheSameItems(t *testing.T) {
 		p.call(nil, "delete_limits", kv{"entity_id": "acme", "resource": "api", "principal": "alice"})
 
 		tab, err := admin.Open(ctx, w.engine.DynamoDB(), w.table, &admin.Options{Principal: "alice"})
-		w.must(err)
+		check.Must(w, err)
 		n, err := tab.Register(ctx, "ours")
-		w.must(err)
-		_, err = n.CreateEntity(ctx, admin.Entity{ID: "org", Name: "Org"})
-		w.must(err)
+		check.Must(w, err)
+		check.Must(w, check.Err(n.CreateEntity(ctx, admin.Entity{ID: "org", Name: "Org"})))
 		_, err = n.CreateEntity(ctx, admin.Entity{ID: "acme", Parent: "org", Cascade: true, Metadata: metadata})
-		w.must(err)
+		check.Must(w, err)
 		for _, at := range []admin.Scope{{}, {Resource: "api"}, {Entity: "acme"}, {Entity: "acme", Resource: "api"}} {
-			w.must(n.SetLimits(ctx, at, limits...))
+			check.Must(w, n.SetLimits(ctx, at, limits...))
 		}
-		w.must(n.DeleteLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}))
+		check.Must(w, n.DeleteLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}))
 
 		want, got := w.itemsOf(theirs, namespace), w.itemsOf(n.ID(), "ours")
 		for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -79,7 +79,7 @@ func (w *world) itemsOf(ns, name string) map[string]string {
 	keys := []item.Key{layout.NamespaceKey(name), layout.NamespaceIDKey(ns)}
 	for q := config.OfNamespace(ns); ; {
 		page, err := list.List(w.Context(), q)
-		w.must(err)
+		check.Must(w, err)
 		for _, it := range page.Items {
 			keys = append(keys, item.KeyOf(it))
 		}
@@ -92,7 +92,7 @@ func (w *world) itemsOf(ns, name string) map[string]string {
 	events := map[string]int{}
 	for _, k := range keys {
 		items, err := list.Read(w.Context(), true, k)
-		w.must(err)
+		check.Must(w, err)
 		it := maps.Clone(items[0])
 		for _, attr := range onlyTheirs {
 			delete(it, attr)

@@ -38,10 +38,10 @@ func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
 			lease := p.acquire(first, "api", limiter.Costs{"rpm": 2})
 			lease.adjust(limiter.Costs{"rpm": -1})
 			lease.commit()
-			w.must(one.Commit(w.Context()))
+			check.Must(w, one.Commit(w.Context()))
 			w.take(l, first, "api", both)
 			w.denied(l, first, "api", both)
-			w.must(two.Rollback(w.Context()))
+			check.Must(w, two.Rollback(w.Context()))
 
 			p.take(first, "api", rpm)
 			check.Is(w, batch(first), limiter.ErrLimited, "%s: batch does not leave 4 of 10 to others", first)
@@ -58,7 +58,7 @@ func TestSetLimitsOfPythonDropsWhatOnlyOursHas(t *testing.T) {
 		w.open()
 		p := w.python()
 		at := admin.Scope{Entity: "acme", Resource: "api"}
-		w.must(w.manage().SetLimits(w.Context(), at, still("rpm", 10).WithFloor("batch", 40),
+		check.Must(w, w.manage().SetLimits(w.Context(), at, still("rpm", 10).WithFloor("batch", 40),
 			still("tpm", 10).WithAhead(time.Second), limiter.InFlight("jobs", 2, time.Minute)))
 		key := layout.EntityConfigKey(w.ns, "acme", "api")
 		attrs := []string{"l_rpm_fl", "l_tpm_ah", "s_jobs_cp", "s_jobs_rp"}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -64,8 +65,8 @@ func TestDeletedBucketsStartAnew(t *testing.T) {
 		if _, ok := w.shard("acme", "api", 0); ok {
 			w.Fatal("Python has not deleted the bucket that both have used")
 		}
-		w.must(lease.Settle(limiter.Costs{"rpm": 15}))
-		w.must(lease.Commit(w.Context()))
+		check.Must(w, lease.Settle(limiter.Costs{"rpm": 15}))
+		check.Must(w, lease.Commit(w.Context()))
 		if _, ok := w.shard("acme", "api", 0); ok {
 			w.Fatal("a settlement of ours has brought a deleted bucket back")
 		}

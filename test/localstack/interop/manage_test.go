@@ -16,7 +16,7 @@ import (
 func collect[T any](w *world, all func(func(T, error) bool)) (out []T) {
 	w.Helper()
 	for one, err := range all {
-		w.must(err)
+		check.Must(w, err)
 		out = append(out, one)
 	}
 	return out
@@ -32,7 +32,7 @@ func TestEntitiesAreShared(t *testing.T) {
 		p.call(nil, "create_entity", kv{"entity_id": "org", "name": "Org"})
 		p.call(nil, "create_entity", kv{"entity_id": "theirs", "parent_id": "org", "metadata": metadata})
 		_, err := n.CreateEntity(ctx, admin.Entity{ID: "ours", Name: "Ours", Parent: "org", Metadata: metadata})
-		w.must(err)
+		check.Must(w, err)
 
 		got, err := n.Entity(ctx, "theirs")
 		if err != nil || got.Parent != "org" || got.Cascade || !reflect.DeepEqual(got.Metadata, metadata) ||
@@ -65,8 +65,7 @@ func TestEntitiesAreShared(t *testing.T) {
 			p.call(nil, "set_limits", kv{"entity_id": entity, "resource": "x", "limits": pyLimits(still("rpm", 1))})
 		}
 		p.call(nil, "delete_entity", kv{"entity_id": "ours"})
-		_, err = n.DeleteEntity(ctx, "theirs")
-		w.must(err)
+		check.Must(w, check.Err(n.DeleteEntity(ctx, "theirs")))
 		for _, entity := range []string{"ours", "theirs"} {
 			if _, ok := w.shard(entity, "api", 0); ok {
 				w.Errorf("the bucket of %s is still there", entity)
@@ -86,14 +85,14 @@ func TestRegistriesAreShared(t *testing.T) {
 		limit := still("rpm", 10)
 		for _, entity := range []string{"a", "b", "gone"} {
 			p.call(nil, "set_limits", kv{"entity_id": entity, "resource": "their-api", "limits": pyLimits(limit)})
-			w.must(n.SetLimits(ctx, admin.Scope{Entity: entity, Resource: "our-api"}, limit))
+			check.Must(w, n.SetLimits(ctx, admin.Scope{Entity: entity, Resource: "our-api"}, limit))
 		}
 		p.call(nil, "set_resource_defaults", kv{"resource": "their-api", "limits": pyLimits(limit)})
-		w.must(n.SetLimits(ctx, admin.Scope{Resource: "our-api"}, limit))
-		w.must(n.SetLimits(ctx, admin.Scope{Resource: "gone"}, limit))
+		check.Must(w, n.SetLimits(ctx, admin.Scope{Resource: "our-api"}, limit))
+		check.Must(w, n.SetLimits(ctx, admin.Scope{Resource: "gone"}, limit))
 		// What one has set, the other deletes.
 		p.call(nil, "delete_limits", kv{"entity_id": "gone", "resource": "our-api"})
-		w.must(n.DeleteLimits(ctx, admin.Scope{Entity: "gone", Resource: "their-api"}))
+		check.Must(w, n.DeleteLimits(ctx, admin.Scope{Entity: "gone", Resource: "their-api"}))
 		p.call(nil, "delete_resource_defaults", kv{"resource": "gone"})
 
 		want := []string{"our-api", "their-api"}
@@ -133,13 +132,12 @@ func TestAuditTrailIsShared(t *testing.T) {
 		w.open()
 		p, n, ctx := w.python(), w.manage(), w.Context()
 		_, err := n.CreateEntity(ctx, admin.Entity{ID: "acme", Name: "Acme", Metadata: kv{"tier": "gold"}})
-		w.must(err)
+		check.Must(w, err)
 		p.call(nil, "set_limits", kv{"entity_id": "acme", "resource": "api",
 			"limits": pyLimits(limiter.PerMinute("rpm", 10))})
-		w.must(n.SetLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}, limiter.PerMinute("rpm", 10)))
+		check.Must(w, n.SetLimits(ctx, admin.Scope{Entity: "acme", Resource: "api"}, limiter.PerMinute("rpm", 10)))
 		p.call(nil, "delete_limits", kv{"entity_id": "acme", "resource": "api"})
-		_, err = n.DeleteEntity(ctx, "acme")
-		w.must(err)
+		check.Must(w, check.Err(n.DeleteEntity(ctx, "acme")))
 
 		var theirs []auditEvent
 		p.call(&theirs, "get_audit_events", kv{"entity_id": "acme"})

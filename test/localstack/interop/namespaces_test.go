@@ -18,7 +18,7 @@ import (
 func (w *world) admin() *admin.Table {
 	w.Helper()
 	a, err := admin.Open(w.Context(), w.engine.DynamoDB(), w.table, &admin.Options{Principal: "ops"})
-	w.must(err)
+	check.Must(w, err)
 	return a
 }
 
@@ -26,7 +26,7 @@ func (w *world) admin() *admin.Table {
 func (w *world) manage() *admin.Namespace {
 	w.Helper()
 	n, err := w.admin().Namespace(w.Context(), namespace)
-	w.must(err)
+	check.Must(w, err)
 	return n
 }
 
@@ -34,7 +34,7 @@ func (w *world) manage() *admin.Namespace {
 func (w *world) items(id string) (keys []string) {
 	w.Helper()
 	all, err := w.engine.Items(w.Context(), w.table)
-	w.must(err)
+	check.Must(w, err)
 	for _, it := range all {
 		if k := item.KeyOf(it); strings.HasPrefix(k.PK, id+"/") {
 			keys = append(keys, k.PK+" "+k.SK)
@@ -51,9 +51,9 @@ func (d *deployment) fill() *python {
 	p.call(nil, "create_entity", kv{"entity_id": "theirs"})
 	p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
 	_, err := n.CreateEntity(d.Context(), admin.Entity{ID: "ours"})
-	d.must(err)
-	d.must(n.SetLimits(d.Context(), admin.Scope{Entity: "ours", Resource: "api"}, still("rpm", 50)))
-	d.must(n.SetLimits(d.Context(), admin.Scope{Resource: "api"}, still("rpm", 70)))
+	check.Must(d, err)
+	check.Must(d, n.SetLimits(d.Context(), admin.Scope{Entity: "ours", Resource: "api"}, still("rpm", 50)))
+	check.Must(d, n.SetLimits(d.Context(), admin.Scope{Resource: "api"}, still("rpm", 70)))
 	for _, entity := range []string{"ours", "theirs"} {
 		d.take(l, entity, "api", limiter.Costs{"rpm": 1})
 		p.take(entity, "api", limiter.Costs{"rpm": 1})
@@ -73,7 +73,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			if byPython {
 				p.repository(nil, "delete_namespace", kv{"namespace": namespace})
 			} else {
-				d.must(a.DeleteNamespace(ctx, id))
+				check.Must(d, a.DeleteNamespace(ctx, id))
 			}
 			check.Is(d, check.Err(a.Namespace(ctx, namespace)), limiter.ErrNamespace,
 				"deleted by Python %v: administration finds it", byPython)
@@ -84,7 +84,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 
 			if byPython { // what the other one has deleted
 				_, err := a.RecoverNamespace(ctx, id)
-				d.must(err)
+				check.Must(d, err)
 			} else {
 				p.repository(nil, "recover_namespace", kv{"namespace_id": id})
 			}
@@ -93,14 +93,14 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			check.Equal(d, d.world.python().Namespace, id, "deleted by Python %v: Python finds again", byPython)
 
 			if byPython {
-				d.must(a.DeleteNamespace(ctx, id))
+				check.Must(d, a.DeleteNamespace(ctx, id))
 				p.repository(nil, "purge_namespace", kv{"namespace_id": id})
 				d.wantUsageOnly(id)
 			} else {
 				p.repository(nil, "delete_namespace", kv{"namespace": namespace})
 			}
 			_, err = a.PurgeNamespace(ctx, id)
-			d.must(err)
+			check.Must(d, err)
 			left := d.items(id)
 			if len(left) > 0 && !slices.Equal(left, []string{id + "/ENTITY# #DELETED"}) { // the note of the purge
 				d.Errorf("purged by Python %v: %q are left", byPython, left)
@@ -137,7 +137,7 @@ func (w *world) wantOrphan(p *python, id string) {
 	}
 	found := false
 	for o, err := range w.admin().Orphans(w.Context()) {
-		w.must(err)
+		check.Must(w, err)
 		found = found || o.ID == id
 	}
 	if !found {

@@ -36,7 +36,7 @@ func (w *world) keepsAll(where string) {
 	l := w.open()
 	opens := func() {
 		l = w.open()
-		w.must(w.manage().Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyBlock)}))
+		check.Must(w, w.manage().Configure(w.Context(), admin.Settings{OnUnavailable: new(limiter.PolicyBlock)}))
 	}
 	on := func(method string, args kv) {
 		w.Helper()

@@ -62,7 +62,7 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 				w.wantUsageOfResource(p, found)
 				ours, left := 0, int64(0)
 				for b, err := range w.manage().Buckets(t.Context(), admin.Scope{Resource: "gpt-4"}) {
-					if w.must(err); len(b.Levels) == 1 {
+					if check.Must(w, err); len(b.Levels) == 1 {
 						ours, left = ours+1, left+b.Levels[0].Remaining
 					}
 				}

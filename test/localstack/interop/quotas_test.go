@@ -131,7 +131,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 		p := w.python()
 		at := func(instant string) (*limiter.Limiter, *python) {
 			when, err := time.Parse("2006-01-02 15:04:05", instant)
-			w.must(err)
+			check.Must(w, err)
 			ahead.Store(time.Until(when).Milliseconds())
 			p.driver.must(w, nil, "clock", kv{"client": p.id, "ahead": ahead.Load()})
 			return w.open(func(o *limiter.Options) {
@@ -254,7 +254,7 @@ func TestQuotasByCalendarAreShared(t *testing.T) {
 func (w *world) sameEdge(l *limiter.Limiter, p *python, entity string, costs limiter.Costs) {
 	w.Helper()
 	c, err := calendar.Parse("m0h0D1@Asia/Tokyo")
-	w.must(err)
+	check.Must(w, err)
 	edge := time.UnixMilli(c.Next(time.Now().UnixMilli()))
 	denied := w.denied(l, entity, "api", costs)
 	if off := time.Until(edge) - denied.RetryAfter; off < -2*time.Second || off > time.Second {
@@ -284,7 +284,7 @@ func TestRefundsOfAnEarlierPeriod(t *testing.T) {
 			} else {
 				p.take(entity, "api", limiter.Costs{"budget": 1})
 			}
-			w.must(lease.Rollback(w.Context()))
+			check.Must(w, lease.Rollback(w.Context()))
 			b := w.bucket(entity, "api").State
 			if level := b.Slots[b.Index("budget")].Tokens; level != 5*bucket.Milli {
 				w.Errorf("%s: %d left of 6 after 1 was taken, want 5", entity, level/bucket.Milli)
@@ -308,7 +308,7 @@ func TestOperationsOnQuotasAreShared(t *testing.T) {
 		}
 		once := func(id string) *admin.Namespace {
 			ns, err := w.manage().Once(id)
-			w.must(err)
+			check.Must(w, err)
 			return ns
 		}
 		one := limiter.Costs{"budget": 1}
@@ -321,12 +321,12 @@ func TestOperationsOnQuotasAreShared(t *testing.T) {
 		lease.adjust(limiter.Costs{"budget": -4})
 		lease.commit()
 		ours, err := w.open().Acquire(w.Context(), limiter.Request{Entity: "acme", Resource: "api", Costs: one})
-		w.must(err)
+		check.Must(w, err)
 		check.Equal(w, reset("b"), 1, "Python's reset")
 		if added, err = once("b").Reset(w.Context(), "acme", "api"); err != nil || added["budget"] != 1 {
 			w.Errorf("we repeat Python's reset: %v, %v", added, err)
 		}
-		w.must(ours.Rollback(w.Context()))
+		check.Must(w, ours.Rollback(w.Context()))
 		added, err = once("c").Credit(w.Context(), "acme", "api", limiter.Costs{"budget": 3})
 		if err != nil || added["budget"] != 3 {
 			w.Errorf("our credit: %v, %v", added, err)

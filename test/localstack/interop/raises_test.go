@@ -23,7 +23,7 @@ func TestRaisesBesidePython(t *testing.T) {
 		raise := func(entity string, until time.Time) {
 			w.Helper()
 			got, err := w.manage().Raise(w.Context(), entity, "api", limiter.Costs{"rpm": 4}, until)
-			if w.must(err); len(got) != 1 { // one in ten years is five, so the capacity is 40
+			if check.Must(w, err); len(got) != 1 { // one in ten years is five, so the capacity is 40
 				w.Fatalf("raised by %v", got)
 			}
 		}

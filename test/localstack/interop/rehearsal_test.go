@@ -145,7 +145,7 @@ func whole(o *limiter.Options) { o.MaxShards = 1 }
 // client would replace.
 func (f *fleet) released() bool {
 	v, err := config.DecodeVersion(f.item(layout.VersionKey()))
-	f.must(err)
+	check.Must(f, err)
 	return v.Lambda == "" || v.Lambda == newer
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -40,8 +41,8 @@ func TestDebtIsShared(t *testing.T) {
 		lease := w.acquire(l, limiter.Request{Entity: "other", Resource: "gpt-4",
 			Costs: limiter.Costs{"rpm": 1, "tpm": 900}})
 		theirs = p.acquire("other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100})
-		w.must(lease.Settle(limiter.Costs{"tpm": 1200}))
-		w.must(lease.Commit(w.Context()))
+		check.Must(w, lease.Settle(limiter.Costs{"tpm": 1200}))
+		check.Must(w, lease.Commit(w.Context()))
 		w.wantLevels("Go is in debt", "other", "gpt-4", levels{"rpm": 98_000, "tpm": -300_000})
 		p.denied("other", "gpt-4", one)
 		theirs.adjust(limiter.Costs{"tpm": -50})

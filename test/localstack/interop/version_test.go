@@ -5,6 +5,7 @@ package interop
 import (
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -34,7 +35,7 @@ func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 					w.opens(order, client, opened)
 				}
 				v, err := config.DecodeVersion(w.item(layout.VersionKey()))
-				w.must(err)
+				check.Must(w, err)
 				if opened && v.Lambda != "" && v.Lambda != newer {
 					w.Errorf("%s: after %s the version record names the aggregator's release %q", order, client, v.Lambda)
 				}

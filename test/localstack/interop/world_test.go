@@ -132,16 +132,11 @@ func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limite
 }
 
 // must ends the test when a step of ours fails.
-func (w *world) must(err error) {
-	w.Helper()
-	check.Must(w, err)
-}
-
 // item reads an item past all clients; nil if there is none.
 func (w *world) item(k item.Key) item.Item {
 	w.Helper()
 	items, err := w.direct.Read(w.Context(), true, k)
-	w.must(err)
+	check.Must(w, err)
 	return items[0]
 }
 
@@ -149,8 +144,7 @@ func (w *world) item(k item.Key) item.Item {
 func (w *world) write(writes ...item.Write) {
 	w.Helper()
 	for _, one := range writes {
-		_, err := w.direct.Write(w.Context(), one)
-		w.must(err)
+		check.Must(w, check.Err(w.direct.Write(w.Context(), one)))
 	}
 }
 
@@ -162,7 +156,7 @@ func (w *world) shard(entity, resource string, k int) (table.Shard, bool) {
 		return table.Shard{}, false
 	}
 	b, err := table.DecodeShard(it)
-	w.must(err)
+	check.Must(w, err)
 	return b, true
 }
 

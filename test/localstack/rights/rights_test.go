@@ -53,8 +53,6 @@ func steps(t *testing.T, all ...error) {
 	}
 }
 
-func one(_ any, err error) error { return err }
-
 // administering is everything that the administration does, on entities, limits
 // and namespaces. It returns the id of the namespace that it worked in, what it
 // did there, and what it did for the table as a whole.
@@ -70,8 +68,8 @@ func administering(t *testing.T) (id string, within, whole []Right) {
 	use(t, plain, name) // not by the administration
 	workOnBuckets(t, ns)
 	within = take(t, recorder)
-	steps(t, all.DeleteNamespace(t.Context(), ns.ID()), one(all.RecoverNamespace(t.Context(), ns.ID())),
-		all.DeleteNamespace(t.Context(), ns.ID()), one(all.PurgeNamespace(t.Context(), ns.ID())))
+	steps(t, all.DeleteNamespace(t.Context(), ns.ID()), check.Err(all.RecoverNamespace(t.Context(), ns.ID())),
+		all.DeleteNamespace(t.Context(), ns.ID()), check.Err(all.PurgeNamespace(t.Context(), ns.ID())))
 	return ns.ID(), within, append(whole, take(t, recorder)...)
 }
 
@@ -81,20 +79,20 @@ func work(t *testing.T, ns *admin.Namespace) {
 	ctx := t.Context()
 	on := admin.Scope{Entity: "child", Resource: "api"}
 	steps(t,
-		one(ns.CreateEntity(ctx, admin.Entity{ID: "parent"})),
-		one(ns.CreateEntity(ctx, admin.Entity{ID: "child", Parent: "parent"})),
+		check.Err(ns.CreateEntity(ctx, admin.Entity{ID: "parent"})),
+		check.Err(ns.CreateEntity(ctx, admin.Entity{ID: "child", Parent: "parent"})),
 		ns.SetLimits(ctx, on, limiter.PerMinute("rpm", 10)),
 		ns.SetLimits(ctx, admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 10)),
-		one(ns.Resolve(ctx, "child", "api")),
-		one(ns.Peek(ctx, "child", "api")),
-		one(ns.UsageSummary(ctx, admin.UsageQuery{Entity: "child", Window: admin.Hourly})),
+		check.Err(ns.Resolve(ctx, "child", "api")),
+		check.Err(ns.Peek(ctx, "child", "api")),
+		check.Err(ns.UsageSummary(ctx, admin.UsageQuery{Entity: "child", Window: admin.Hourly})),
 		drain(ns.Children(ctx, "parent")),
 		drain(ns.Buckets(ctx, on)),
 		drain(ns.Configs(ctx, admin.Scope{Entity: "child"})),
 		drain(ns.Configs(ctx, admin.Scope{})),
 		drain(ns.Usage(ctx, admin.UsageQuery{Resource: "api"})),
 		ns.DeleteLimits(ctx, on),
-		one(ns.DeleteEntity(ctx, "child")),
+		check.Err(ns.DeleteEntity(ctx, "child")),
 	)
 }
 
@@ -130,19 +128,19 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 	}
 	steps(t,
 		ns.Configure(ctx, admin.Settings{AuditRetention: &month}),
-		one(ns.CreateEntity(ctx, admin.Entity{ID: "acme"})),
-		one(ns.CreateEntity(ctx, admin.Entity{ID: "kid", Parent: "parent", Cascade: true})),
-		one(ns.UpdateEntity(ctx, admin.Entity{ID: "kid", Name: "Kid", Parent: "parent"})),
-		one(ns.MoveEntity(ctx, "kid", "")),
+		check.Err(ns.CreateEntity(ctx, admin.Entity{ID: "acme"})),
+		check.Err(ns.CreateEntity(ctx, admin.Entity{ID: "kid", Parent: "parent", Cascade: true})),
+		check.Err(ns.UpdateEntity(ctx, admin.Entity{ID: "kid", Name: "Kid", Parent: "parent"})),
+		check.Err(ns.MoveEntity(ctx, "kid", "")),
 		ns.SetLimits(ctx, on, limiter.PerMinute("rpm", 30)),
-		one(ns.SetAccess(ctx, on, admin.AccessDisabled)),
-		one(ns.Reach(ctx, on)),
-		one(ns.Credit(ctx, "acme", "api", limiter.Costs{"rpm": 1})),
-		one(again.Credit(ctx, "acme", "api", limiter.Costs{"rpm": 1})),
-		one(ns.Reset(ctx, "acme", "api")),
-		one(ns.Peek(ctx, "acme", "api")),
-		one(ns.Config(ctx, on)),
-		one(ns.Entity(ctx, "acme")),
+		check.Err(ns.SetAccess(ctx, on, admin.AccessDisabled)),
+		check.Err(ns.Reach(ctx, on)),
+		check.Err(ns.Credit(ctx, "acme", "api", limiter.Costs{"rpm": 1})),
+		check.Err(again.Credit(ctx, "acme", "api", limiter.Costs{"rpm": 1})),
+		check.Err(ns.Reset(ctx, "acme", "api")),
+		check.Err(ns.Peek(ctx, "acme", "api")),
+		check.Err(ns.Config(ctx, on)),
+		check.Err(ns.Entity(ctx, "acme")),
 		apply(declared),
 		apply(admin.Manifest{Namespace: "default"}),
 		drain(ns.Events(ctx, admin.Scope{Entity: "acme"}, "")),
@@ -150,7 +148,7 @@ func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 		drain(ns.Thresholds(ctx, admin.Scope{Entity: "acme"})),
 		drain(ns.Usage(ctx, admin.UsageQuery{Entity: "acme", Resource: "api", Window: admin.Hourly, Live: true})),
 		drain(ns.Buckets(ctx, admin.Scope{Resource: "api"})),
-		one(ns.DeleteEntity(ctx, "acme")),
+		check.Err(ns.DeleteEntity(ctx, "acme")),
 	)
 }
 
@@ -262,8 +260,8 @@ func takeAndSettle(t *testing.T, l *limiter.Limiter) {
 func family(t *testing.T, ns *admin.Namespace) {
 	t.Helper()
 	steps(t,
-		one(ns.CreateEntity(t.Context(), admin.Entity{ID: "parent"})),
-		one(ns.CreateEntity(t.Context(), admin.Entity{ID: "child", Parent: "parent", Cascade: true})),
+		check.Err(ns.CreateEntity(t.Context(), admin.Entity{ID: "parent"})),
+		check.Err(ns.CreateEntity(t.Context(), admin.Entity{ID: "child", Parent: "parent", Cascade: true})),
 		ns.SetLimits(t.Context(), admin.Scope{Resource: "api"}, limiter.PerMinute("rpm", 10),
 			limiter.Quota("rpd", 100, limiter.Daily("")), limiter.InFlight("jobs", 5, time.Minute)),
 	)
