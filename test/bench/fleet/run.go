@@ -28,7 +28,6 @@ type Result struct {
 	Excess   float64       // tokens
 	Lost     int           // writes without an answer
 	Denial   time.Duration // how long 99 of 100 denials took at most
-	Longest  time.Duration // and the longest
 	Shards   int           // at the end
 	Waited   float64       // part of the grants that took any time
 	Jain     float64       // how evenly processes were served
@@ -83,32 +82,30 @@ type granted struct {
 	tokens         []int64
 }
 
-// grant records a grant, after a crash or before it, or a failed request.
-func (o *outcome) grant(process int, begin time.Time, tokens []int64, after bool, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.wanted[process]++
-	if err != nil {
-		return
-	}
-	o.got[process]++
-	if after {
-		o.After.granted++
-	}
-	if time.Since(begin) > 0 {
-		o.waited++
-	}
-	o.grants = append(o.grants, granted{process, begin.UnixMilli(), time.Now().UnixMilli(), tokens})
+func newOutcome(processes int) *outcome {
+	return &outcome{wanted: make([]float64, processes), got: make([]float64, processes)}
 }
 
-func (o *outcome) add(took time.Duration, err error) {
+// record counts a request of a process: whether it was sent two lives after a crash, and how it ended.
+func (o *outcome) record(process int, begin time.Time, tokens []int64, after bool, err error) {
 	const slow = 50 * time.Millisecond // a dozen calls
+	took := time.Since(begin)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.Attempts++
+	o.wanted[process]++
 	switch {
 	case err == nil:
 		o.Granted++
+		o.Tokens += tokens[0]
+		o.got[process]++
+		if after {
+			o.After.granted++
+		}
+		if took > 0 {
+			o.waited++
+		}
+		o.grants = append(o.grants, granted{process, begin.UnixMilli(), time.Now().UnixMilli(), tokens})
 	case errors.Is(err, limiter.ErrLimited):
 		o.Denied++
 		o.denials = append(o.denials, took)
@@ -121,23 +118,6 @@ func (o *outcome) add(took time.Duration, err error) {
 	}
 	if took > slow {
 		o.Slow++
-	}
-}
-
-// time calls f and adds its outcome.
-func (o *outcome) time(f func() error) error {
-	begin := time.Now()
-	err := f()
-	o.add(time.Since(begin), err)
-	return err
-}
-
-// paid adds the tokens of an acquire that was granted.
-func (o *outcome) paid(tokens int64, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err == nil {
-		o.Tokens += tokens
 	}
 }
 
@@ -155,19 +135,17 @@ type tally interface {
 // after the warm-up. It blocks until the last acquire has returned.
 func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
-	var warm, counted outcome
+	warm, counted := newOutcome(len(processes)), newOutcome(len(processes))
 	requests := workers{idle: make(chan func())}
 	begin := time.Now()
 	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
-	into, pick := &warm, c.picker(rng, len(processes))
-	warm.wanted, warm.got = make([]float64, len(processes)), make([]float64, len(processes))
-	counted.wanted, counted.got = make([]float64, len(processes)), make([]float64, len(processes))
+	into, pick := warm, c.picker(rng, len(processes))
 	for at := begin; ; {
 		at = at.Add(time.Duration(c.gap(rng) / c.perSecond() * float64(time.Second)))
-		if into == &warm && at.Sub(begin) > c.Warm {
+		if into == warm && at.Sub(begin) > c.Warm {
 			time.Sleep(time.Until(begin.Add(c.Warm)))
 			t.reset()
-			into = &counted
+			into = counted
 		}
 		if at.Sub(begin) > c.Warm+c.For {
 			break
@@ -179,7 +157,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		}
 		p, into := processes[who], into
 		granted := exact.acquire(tokens, at.UnixMilli())
-		if into == &counted {
+		if into == counted {
 			t.sample()
 			if granted {
 				counted.Exact++
@@ -192,9 +170,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		}
 		requests.run(func() {
 			begin := time.Now()
-			err := into.time(func() error { return p(ctx, tokens) })
-			into.paid(tokens[0], err)
-			into.grant(who, begin, tokens, after, err)
+			into.record(who, begin, tokens, after, p(ctx, tokens))
 		})
 	}
 	requests.wait()
@@ -210,7 +186,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	}
 	if d := counted.denials; len(d) > 0 {
 		slices.Sort(d)
-		counted.Denial, counted.Longest = d[len(d)*99/100], d[len(d)-1]
+		counted.Denial = d[len(d)*99/100]
 	}
 	return counted.Result
 }

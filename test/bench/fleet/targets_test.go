@@ -146,10 +146,10 @@ func TestColdHerd(t *testing.T) {
 			}
 		}
 		table.reset()
-		var o outcome
+		o, tokens, begin := newOutcome(len(fresh)), []int64{1, 1000}, time.Now()
 		var all sync.WaitGroup
-		for _, p := range fresh {
-			all.Go(func() { _ = o.time(func() error { return p(ctx, []int64{1, 1000}) }) })
+		for i, p := range fresh {
+			all.Go(func() { o.record(i, begin, tokens, false, p(ctx, tokens)) })
 		}
 		all.Wait()
 		table.result(&o.Result)
