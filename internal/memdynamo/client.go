@@ -33,10 +33,17 @@ type (
 func (c *Client) write(ctx context.Context, op OpName, e expressions) (item.Item, error) {
 	w, err := e.write(op)
 	if err != nil {
+		return nil, err
+	}
+	return c.db.Write(ctx, w)
+}
+
+// answer returns the output of a call, or its error in the SDK's words.
+func answer[T any](out *T, err error) (*T, error) {
+	if err != nil {
 		return nil, apiError(err)
 	}
-	after, err := c.db.Write(ctx, w)
-	return after, apiError(err)
+	return out, nil
 }
 
 func fromRequest(key, it item.Item, update, cond *string, n names, values item.Item) expressions {
@@ -49,10 +56,7 @@ func (c *Client) UpdateItem(
 ) (*dynamodb.UpdateItemOutput, error) {
 	after, err := c.write(ctx, UpdateItem, fromRequest(in.Key, nil, in.UpdateExpression, in.ConditionExpression,
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
-	if err != nil {
-		return nil, err
-	}
-	return &dynamodb.UpdateItemOutput{Attributes: after}, nil
+	return answer(&dynamodb.UpdateItemOutput{Attributes: after}, err)
 }
 
 // PutItem performs a put.
@@ -61,10 +65,7 @@ func (c *Client) PutItem(
 ) (*dynamodb.PutItemOutput, error) {
 	_, err := c.write(ctx, PutItem, fromRequest(nil, in.Item, nil, in.ConditionExpression,
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
-	if err != nil {
-		return nil, err
-	}
-	return &dynamodb.PutItemOutput{}, nil
+	return answer(&dynamodb.PutItemOutput{}, err)
 }
 
 // DeleteItem performs a delete.
@@ -73,10 +74,7 @@ func (c *Client) DeleteItem(
 ) (*dynamodb.DeleteItemOutput, error) {
 	_, err := c.write(ctx, DeleteItem, fromRequest(in.Key, nil, nil, in.ConditionExpression,
 		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
-	if err != nil {
-		return nil, err
-	}
-	return &dynamodb.DeleteItemOutput{}, nil
+	return answer(&dynamodb.DeleteItemOutput{}, err)
 }
 
 // TransactWriteItems performs all writes or none.
@@ -91,10 +89,7 @@ func (c *Client) TransactWriteItems(
 		}
 		writes = append(writes, w)
 	}
-	if err := c.db.Transact(ctx, aws.ToString(in.ClientRequestToken), writes); err != nil {
-		return nil, apiError(err)
-	}
-	return &dynamodb.TransactWriteItemsOutput{}, nil
+	return answer(&dynamodb.TransactWriteItemsOutput{}, c.db.Transact(ctx, aws.ToString(in.ClientRequestToken), writes))
 }
 
 func inTransaction(t types.TransactWriteItem) (item.Write, error) {
@@ -151,11 +146,8 @@ func (c *Client) Query(
 		return nil, apiError(err)
 	}
 	page, err := c.db.List(ctx, q)
-	if err != nil {
-		return nil, apiError(err)
-	}
 	n := int32(len(page.Items))
-	return &dynamodb.QueryOutput{Items: page.Items, LastEvaluatedKey: page.Next, Count: n, ScannedCount: n}, nil
+	return answer(&dynamodb.QueryOutput{Items: page.Items, LastEvaluatedKey: page.Next, Count: n, ScannedCount: n}, err)
 }
 
 // BatchWriteItem deletes items; it puts none.
@@ -171,18 +163,12 @@ func (c *Client) BatchWriteItem(
 			keys = append(keys, item.KeyOf(r.DeleteRequest.Key))
 		}
 	}
-	if err := c.db.Remove(ctx, keys...); err != nil {
-		return nil, apiError(err)
-	}
-	return &dynamodb.BatchWriteItemOutput{}, nil
+	return answer(&dynamodb.BatchWriteItemOutput{}, c.db.Remove(ctx, keys...))
 }
 
 // apiError returns an error of a store in the SDK's words, from which package store reads the same
 // error again.
 func apiError(err error) error {
-	if err == nil {
-		return nil
-	}
 	if refused, ok := errors.AsType[*store.Refused](err); ok {
 		return &types.ConditionalCheckFailedException{Message: aws.String(err.Error()), Item: refused.Old}
 	}

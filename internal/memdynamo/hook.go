@@ -91,6 +91,19 @@ func (db *DB) call(ctx context.Context, op Op, f func() error) error {
 	return asFailure(op, apply, injected)
 }
 
+// called is call for an f with a result, which is zero where the caller gets an error.
+func called[T any](ctx context.Context, db *DB, op Op, f func() (T, error)) (out T, err error) {
+	err = db.call(ctx, op, func() (err error) {
+		out, err = f()
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return out, nil
+}
+
 func lost(op Op, err error) error {
 	kind := store.Unknown
 	if op.Name == BatchGetItem || op.Name == Query {

@@ -18,15 +18,8 @@ const maxPage = 1 << 20
 
 // List implements [store.Lister]. Index GSI1 projects whole items, the others
 // keys; see [DB.ProjectAll]. All are always consistent.
-func (db *DB) List(ctx context.Context, q item.Query) (out item.Page, err error) {
-	err = db.call(ctx, Op{Name: Query, Query: q}, func() error {
-		out, err = db.query(q)
-		return err
-	})
-	if err != nil {
-		return item.Page{}, err
-	}
-	return out, nil
+func (db *DB) List(ctx context.Context, q item.Query) (item.Page, error) {
+	return called(ctx, db, Op{Name: Query, Query: q}, func() (item.Page, error) { return db.query(q) })
 }
 
 // Remove implements [store.Lister], 25 items a call.

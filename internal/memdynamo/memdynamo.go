@@ -94,15 +94,9 @@ func (b bare) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]it
 }
 
 // Write implements [store.Store].
-func (db *DB) Write(ctx context.Context, w item.Write) (out item.Item, err error) {
-	err = db.call(ctx, Op{Name: opName(w), Writes: []item.Write{w}}, func() error {
-		out, err = db.write(w)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+func (db *DB) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return called(ctx, db, Op{Name: opName(w), Writes: []item.Write{w}},
+		func() (item.Item, error) { return db.write(w) })
 }
 
 // Transact implements [store.Store].
@@ -113,18 +107,12 @@ func (db *DB) Transact(ctx context.Context, token string, writes []item.Write) e
 }
 
 // Read implements [store.Store]. It is always consistent.
-func (db *DB) Read(ctx context.Context, consistent bool, keys ...item.Key) (out []item.Item, err error) {
+func (db *DB) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	err = db.call(ctx, Op{Name: BatchGetItem, Keys: keys, Consistent: consistent}, func() error {
-		out, err = db.read(consistent, keys)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return called(ctx, db, Op{Name: BatchGetItem, Keys: keys, Consistent: consistent},
+		func() ([]item.Item, error) { return db.read(consistent, keys) })
 }
 
 func opName(w item.Write) OpName {

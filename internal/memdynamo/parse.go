@@ -135,26 +135,20 @@ func (p *parser) condition(expression string) (c item.Cond, err error) {
 	return c, err
 }
 
-func (p *parser) any() item.Cond {
-	out := []item.Cond{p.all()}
-	for p.took("OR") {
-		out = append(out, p.all())
-	}
-	if len(out) == 1 {
-		return out[0]
-	}
-	return item.Any(out...)
-}
+func (p *parser) any() item.Cond { return p.joined("OR", p.all, item.Any) }
 
-func (p *parser) all() item.Cond {
-	out := []item.Cond{p.term()}
-	for p.took("AND") {
-		out = append(out, p.term())
+func (p *parser) all() item.Cond { return p.joined("AND", p.term, item.All) }
+
+// joined reads conditions with a word between them.
+func (p *parser) joined(word string, next func() item.Cond, join func(...item.Cond) item.Cond) item.Cond {
+	out := []item.Cond{next()}
+	for p.took(word) {
+		out = append(out, next())
 	}
 	if len(out) == 1 {
 		return out[0]
 	}
-	return item.All(out...)
+	return join(out...)
 }
 
 func (p *parser) term() item.Cond {
