@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
@@ -61,10 +62,8 @@ func untilMidHour(now time.Time) time.Duration {
 // newWorld creates a table on the engine. close removes it. Where an hour is about to turn, it
 // waits until it has.
 func newWorld(ctx context.Context, e *engine.Engine) (*world, error) {
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(untilMidHour(time.Now())):
+	if err := smithytime.SleepWithContext(ctx, untilMidHour(time.Now())); err != nil {
+		return nil, err
 	}
 	w := &world{direct: e, raw: e.DynamoDB(), table: engine.UniqueName("bench")}
 	w.clock.Store(time.Now().UnixMilli())

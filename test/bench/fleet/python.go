@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -176,10 +178,8 @@ func (t *tableStore) aggregate(ctx context.Context, shards int) error {
 	conf := usage.Config{MaxShards: shards, MergeAfter: time.Hour.Milliseconds()}
 	seen := int64(0)
 	for {
-		select {
-		case <-ctx.Done():
+		if smithytime.SleepWithContext(ctx, time.Second) != nil {
 			return nil
-		case <-time.After(time.Second):
 		}
 		var records []streamtest.Record
 		for _, c := range t.db.Changes(seen) {

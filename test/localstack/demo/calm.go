@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
 )
 
 // calmEvery is the time between requests after the rush: the stream shows that a bucket is cool
@@ -31,10 +33,8 @@ const calmRounds = 6
 // ctx is done.
 func (d *demo) calm(ctx context.Context) {
 	for i := 1; ; i++ {
-		select {
-		case <-ctx.Done():
+		if smithytime.SleepWithContext(ctx, calmEvery) != nil {
 			return
-		case <-time.After(calmEvery):
 		}
 		d.fleet.one(ctx, request{tenant: &tenants[0], estimate: reserve})
 		d.busy.rest(ctx)

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -63,10 +65,8 @@ func (f *fleet) play(ctx context.Context, requests []request) {
 	slots := make(chan struct{}, inFlight)
 	begin := time.Now()
 	for _, r := range requests {
-		select {
-		case <-ctx.Done():
+		if smithytime.SleepWithContext(ctx, time.Until(begin.Add(r.at))) != nil {
 			return
-		case <-time.After(time.Until(begin.Add(r.at))):
 		}
 		select {
 		case <-ctx.Done():

@@ -28,6 +28,8 @@ import (
 	"syscall"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -196,12 +198,10 @@ func (d *demo) load(ctx context.Context) error {
 
 // interrupt cuts the clients off once, after two thirds of the time.
 func (d *demo) interrupt(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
+	if smithytime.SleepWithContext(ctx, playTime*2/3) != nil {
 		return nil
-	case <-time.After(playTime * 2 / 3):
-		return d.rig.trouble.interrupt(ctx, d.rig.Clients, func() int { return d.book.Ends().Unavailable })
 	}
+	return d.rig.trouble.interrupt(ctx, d.rig.Clients, func() int { return d.book.Ends().Unavailable })
 }
 
 // background sweeps every second and reports progress every two.

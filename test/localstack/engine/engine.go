@@ -148,17 +148,15 @@ func (e *Engine) Env() []string {
 	return env
 }
 
+// asked returns the endpoint of the DynamoDB that the environment names; empty if it names none.
+func asked() string {
+	return cmp.Or(os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL"))
+}
+
 func external(ctx context.Context) (*Engine, error) {
-	endpoint := os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
-	if endpoint == "" {
-		endpoint = os.Getenv("AWS_ENDPOINT_URL")
-	}
+	endpoint := asked()
 	if endpoint == "" {
 		return nil, errors.New("emulator \"external\": neither AWS_ENDPOINT_URL_DYNAMODB nor AWS_ENDPOINT_URL is set")
-	}
-	streamsURL := os.Getenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS")
-	if streamsURL == "" {
-		streamsURL = endpoint
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithDefaultRegion(Region))
 	if err != nil {
@@ -168,7 +166,8 @@ func external(ctx context.Context) (*Engine, error) {
 		cfg.Credentials = credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, "")
 	}
 	cfg.BaseEndpoint = aws.String(endpoint)
-	e := &Engine{Kind: External, Endpoint: endpoint, streamsURL: streamsURL, cfg: cfg}
+	e := &Engine{Kind: External, Endpoint: endpoint, cfg: cfg,
+		streamsURL: cmp.Or(os.Getenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS"), endpoint)}
 	if _, err := e.DynamoDB().ListTables(ctx, &dynamodb.ListTablesInput{Limit: aws.Int32(1)}); err != nil {
 		return nil, fmt.Errorf("emulator \"external\" at %s: %w", endpoint, err)
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -39,9 +38,7 @@ func ForTest(t testing.TB, kind Kind) *Engine {
 
 // ExternalAsked reports whether the environment names a DynamoDB of its own; only
 // then does a test run against External.
-func ExternalAsked() bool {
-	return os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
-}
+func ExternalAsked() bool { return asked() != "" }
 
 // Kinds are the emulators a conformance suite runs on: both engines, and
 // External when the environment asks for it.

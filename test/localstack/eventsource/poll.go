@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	smithytime "github.com/aws/smithy-go/time"
 )
 
 // poller reads the shards of the real stream, parents before their children,
@@ -61,10 +62,7 @@ func (p *poller) run(ctx context.Context) {
 			failures = 0
 			p.m.update(func() { p.m.passes++ })
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pollEvery):
-		}
+		_ = smithytime.SleepWithContext(ctx, pollEvery)
 	}
 }
 

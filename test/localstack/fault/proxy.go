@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
+
+	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
@@ -138,8 +139,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	call := Call{Operation: operation(r), Body: body}
 	p.count(call.Operation, func(u *Usage) { u.Calls++ })
 	f := p.decide(call)
-	if !wait(r, f.Delay) {
-		return
+	if f.Delay > 0 && smithytime.SleepWithContext(r.Context(), f.Delay) != nil {
+		return // nobody waits for the answer
 	}
 	real := f.Answer == nil && !f.Reset && !f.HalfAnswer
 	var status int
@@ -162,19 +163,6 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, status, header, answer, f.HalfAnswer)
-}
-
-// wait waits, and reports whether the caller is still there.
-func wait(r *http.Request, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	select {
-	case <-time.After(d):
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }
 
 // forward performs the call at the engine, whatever becomes of the caller.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/childproc"
 )
 
@@ -163,7 +165,7 @@ func (e *environment) warm(ctx context.Context) *Result {
 func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
 	inv := &invocation{id: newRequestID(), payload: payload, fault: e.host.nextFault(payload),
 		answer: make(chan Result, 1)}
-	if err := pause(ctx, inv.fault.Delay); err != nil {
+	if err := smithytime.SleepWithContext(ctx, inv.fault.Delay); err != nil {
 		return Result{}, err
 	}
 	for {
@@ -263,16 +265,4 @@ func (r *run) getCurrent() *invocation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
