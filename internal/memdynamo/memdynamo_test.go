@@ -105,6 +105,19 @@ func TestCallsThatAreNotValid(t *testing.T) {
 	}
 }
 
+// Of a refusal and an update of the wrong type, in either order, the refusal is the outcome.
+func TestARefusalGoesBeforeATypeError(t *testing.T) {
+	db, other := memdynamo.New(nil), item.Key{PK: "other", SK: "b"}
+	db.Store(item.Item{item.AttrPK: item.S(key.PK), item.AttrSK: item.S(key.SK), "n": item.S("x")})
+	refused := item.Check{Key: other, If: item.Exists(item.AttrPK)}
+	for i, writes := range [][]item.Write{{refused, add(1)}, {add(1), refused}} {
+		canceled, ok := errors.AsType[*store.Canceled](db.Transact(t.Context(), strconv.Itoa(i), writes))
+		if !ok || !canceled.Reasons[i].Refused || canceled.Reasons[1-i].Refused {
+			t.Errorf("%v: %+v", writes, canceled)
+		}
+	}
+}
+
 // A token is remembered beside others, for ten minutes.
 func TestTokensLastTenMinutes(t *testing.T) {
 	now := int64(1_000_000)
