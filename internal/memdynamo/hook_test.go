@@ -23,18 +23,14 @@ var calls = []struct {
 	{func(ctx context.Context, db *memdynamo.DB) error { _, err := db.Write(ctx, put); return err },
 		memdynamo.Op{Name: memdynamo.PutItem, Writes: []item.Write{put}}, false},
 	{func(ctx context.Context, db *memdynamo.DB) error {
-		_, err := db.Write(ctx, item.Delete{Key: key})
-		return err
+		return check.Err(db.Write(ctx, item.Delete{Key: key}))
 	},
 		memdynamo.Op{Name: memdynamo.DeleteItem, Writes: []item.Write{item.Delete{Key: key}}}, false},
 	{func(ctx context.Context, db *memdynamo.DB) error { return db.Transact(ctx, "token", []item.Write{put}) },
 		memdynamo.Op{Name: memdynamo.TransactWriteItems, Token: "token", Writes: []item.Write{put}}, false},
 	{func(ctx context.Context, db *memdynamo.DB) error { _, err := db.Read(ctx, true, key); return err },
 		memdynamo.Op{Name: memdynamo.BatchGetItem, Keys: []item.Key{key}, Consistent: true}, true},
-	{func(ctx context.Context, db *memdynamo.DB) error {
-		_, err := db.List(ctx, item.Query{PK: "a"})
-		return err
-	},
+	{func(ctx context.Context, db *memdynamo.DB) error { return check.Err(db.List(ctx, item.Query{PK: "a"})) },
 		memdynamo.Op{Name: memdynamo.Query, Query: item.Query{PK: "a"}}, true},
 	{func(ctx context.Context, db *memdynamo.DB) error { return db.Remove(ctx, key) },
 		memdynamo.Op{Name: memdynamo.BatchWriteItem, Keys: []item.Key{key}}, false},

@@ -50,14 +50,12 @@ func TestUnits(t *testing.T) {
 			for _, sk := range sk {
 				keys = append(keys, item.Key{PK: "p", SK: sk})
 			}
-			_, err := db.Read(t.Context(), consistent, keys...)
-			return err
+			return check.Err(db.Read(t.Context(), consistent, keys...))
 		}
 	}
 	list := func(pk string, consistent bool) func(*memdynamo.DB) error {
 		return func(db *memdynamo.DB) error {
-			_, err := db.List(t.Context(), item.Query{PK: pk, Consistent: consistent})
-			return err
+			return check.Err(db.List(t.Context(), item.Query{PK: pk, Consistent: consistent}))
 		}
 	}
 	for name, c := range map[string]struct {

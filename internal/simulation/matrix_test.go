@@ -241,10 +241,7 @@ type site struct {
 }
 
 func acquire(entity string, rpm int64) func(*rig, context.Context) error {
-	return func(r *rig, ctx context.Context) error {
-		_, err := r.l.Acquire(ctx, asks(entity, rpm))
-		return err
-	}
+	return func(r *rig, ctx context.Context) error { return check.Err(r.l.Acquire(ctx, asks(entity, rpm))) }
 }
 
 // TestFailureMatrix: every call of every site meets every fault. Nothing is admitted

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -143,8 +144,7 @@ func administration() []site {
 		}, call: func(r *rig, ctx context.Context) error { return r.ns.DeleteLimits(ctx, at) }},
 		{name: "create entity", again: true, done: stored(entity), prepare: func(*rig) {},
 			call: func(r *rig, ctx context.Context) error {
-				_, err := r.ns.CreateEntity(ctx, admin.Entity{ID: "new", Parent: "org", Cascade: true})
-				return err
+				return check.Err(r.ns.CreateEntity(ctx, admin.Entity{ID: "new", Parent: "org", Cascade: true}))
 			}},
 		{name: "delete entity", done: gone(layout.EntityKey(namespaceID, "key")),
 			prepare: func(r *rig) { r.take(r.l, "key", 1) },
@@ -159,8 +159,7 @@ func administration() []site {
 		{name: "credit", prepare: func(r *rig) { r.take(r.l, "key", 8) },
 			done: func(r *rig) bool { return level(r) >= 5*bucket.Milli },
 			call: func(r *rig, ctx context.Context) error {
-				_, err := r.ns.Credit(ctx, "key", resource, limiter.Costs{"rpm": 3})
-				return err
+				return check.Err(r.ns.Credit(ctx, "key", resource, limiter.Costs{"rpm": 3}))
 			}},
 	}
 }

@@ -23,8 +23,7 @@ func TestPythonToolOnOurTable(t *testing.T) {
 func pythonTool(d *deployment) {
 	l := d.open()
 	for _, e := range []admin.Entity{{ID: "org"}, {ID: "acme", Name: "Acme", Parent: "org"}} {
-		_, err := d.manage().CreateEntity(d.Context(), e)
-		check.Must(d, err)
+		check.Must(d, check.Err(d.manage().CreateEntity(d.Context(), e)))
 	}
 	d.set("", "", limiter.PerMinute("rpm", 77))
 	d.set("", "gpt-4", limiter.PerMinute("rpm", 88), limiter.PerMinute("tpm", 10_000))

@@ -50,8 +50,7 @@ func (d *deployment) fill() *python {
 	l, p, n := d.open(), d.world.python(), d.manage()
 	p.call(nil, "create_entity", kv{"entity_id": "theirs"})
 	p.call(nil, "set_system_defaults", kv{"limits": pyLimits(still("rpm", 100))})
-	_, err := n.CreateEntity(d.Context(), admin.Entity{ID: "ours"})
-	check.Must(d, err)
+	check.Must(d, check.Err(n.CreateEntity(d.Context(), admin.Entity{ID: "ours"})))
 	check.Must(d, n.SetLimits(d.Context(), admin.Scope{Entity: "ours", Resource: "api"}, still("rpm", 50)))
 	check.Must(d, n.SetLimits(d.Context(), admin.Scope{Resource: "api"}, still("rpm", 70)))
 	for _, entity := range []string{"ours", "theirs"} {
@@ -83,8 +82,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			d.wantOrphan(p, id)
 
 			if byPython { // what the other one has deleted
-				_, err := a.RecoverNamespace(ctx, id)
-				check.Must(d, err)
+				check.Must(d, check.Err(a.RecoverNamespace(ctx, id)))
 			} else {
 				p.repository(nil, "recover_namespace", kv{"namespace_id": id})
 			}
@@ -99,8 +97,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			} else {
 				p.repository(nil, "delete_namespace", kv{"namespace": namespace})
 			}
-			_, err = a.PurgeNamespace(ctx, id)
-			check.Must(d, err)
+			check.Must(d, check.Err(a.PurgeNamespace(ctx, id)))
 			left := d.items(id)
 			if len(left) > 0 && !slices.Equal(left, []string{id + "/ENTITY# #DELETED"}) { // the note of the purge
 				d.Errorf("purged by Python %v: %q are left", byPython, left)

@@ -249,8 +249,7 @@ func (d *driver) send(reply chan answer, op string, args kv) error {
 		return err
 	}
 	d.waiting[d.last] = reply
-	_, err = d.stdin.Write(append(line, '\n'))
-	return err
+	return check.Err(d.stdin.Write(append(line, '\n')))
 }
 
 // python is a Python client: a Repository and its RateLimiter, with caches of
