@@ -87,13 +87,6 @@ func (s *Server) Inject(hook func(Request) Fault) {
 	s.inject = hook
 }
 
-// Puts says how often the key was put, refused attempts included.
-func (s *Server) Puts(key string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.puts[key]
-}
-
 // Client returns a new client; it does not retry, so that faults are seen.
 func (s *Server) Client() *s3.Client {
 	return s3.New(s3.Options{

@@ -42,9 +42,7 @@ func TestObjects(t *testing.T) {
 	if err != nil || !slices.Equal(keys, []string{"audit/a", "audit/b"}) {
 		t.Errorf("keys %v, error %v", keys, err)
 	}
-	if got := get(t, s, "audit/b"); got != "two" || s.Puts("audit/b") != 3 {
-		t.Errorf("object %q, %d puts", got, s.Puts("audit/b"))
-	}
+	check.Equal(t, get(t, s, "audit/b"), "two", "object")
 }
 
 func TestFaults(t *testing.T) {
@@ -61,9 +59,12 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := ForTest(t)
+			var puts []int
 			s.Inject(func(r Request) Fault {
-				if r.Method == "PUT" && r.Key == "k" && r.Put == 0 {
-					return tt.fault
+				if r.Method == "PUT" && r.Key == "k" {
+					if puts = append(puts, r.Put); r.Put == 0 {
+						return tt.fault
+					}
 				}
 				return Fault{}
 			})
@@ -72,6 +73,7 @@ func TestFaults(t *testing.T) {
 			}
 			check.Equal(t, get(t, s, "k"), tt.want, "object")
 			check.NoError(t, put(t, s, "k", "body", nil), "second attempt")
+			check.Slices(t, puts, []int{0, 1}, "how often it was put before")
 		})
 	}
 }
