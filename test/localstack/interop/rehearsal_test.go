@@ -92,6 +92,15 @@ func (f *fleet) work(ctx context.Context, i int, entity string, costs limiter.Co
 	return errors.Join(err, p.driver.ask(nil, "leave", kv{"lease": lease.Lease}))
 }
 
+// done returns how many calls there were so far. One that fails ends the test.
+func (f *fleet) done() int {
+	f.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	check.Must(f, f.err)
+	return f.calls
+}
+
 // uncounted is what the Python aggregator does not count: the first consumption
 // of a bucket's life.
 type uncounted map[string]limiter.Costs
@@ -168,7 +177,12 @@ func TestMigrationRehearsed(t *testing.T) {
 		}
 		defer running.Wait()
 		defer stop()
-		work := func() { time.Sleep(time.Second) }
+		work := func() {
+			enough := f.done() + 2*len(f.isOurs) // then somebody has asked for both tenants
+			for time.Sleep(time.Second); f.done() < enough; time.Sleep(10 * time.Millisecond) {
+				check.Must(d, d.Context().Err())
+			}
+		}
 
 		work()
 		lost := f.check("Python alone", nil, 1)
