@@ -31,11 +31,11 @@ type descriptor struct {
 	Key         string       `yaml:"key"`
 	Value       string       `yaml:"value"`
 	Limit       *rateLimit   `yaml:"rate_limit"`
-	Shadow      bool         `yaml:"shadow_mode"`
-	Metric      bool         `yaml:"detailed_metric"` // is read, and does nothing
+	Shadow      flag         `yaml:"shadow_mode"`
+	Metric      flag         `yaml:"detailed_metric"` // is read, and does nothing
 	Descriptors []descriptor `yaml:"descriptors"`
-	Shares      bool         `yaml:"share_threshold"`
-	ValueMetric bool         `yaml:"value_to_metric"` // is read, and does nothing
+	Shares      flag         `yaml:"share_threshold"`
+	ValueMetric flag         `yaml:"value_to_metric"` // is read, and does nothing
 	Class       string       `yaml:"class"`
 	Lines       yamldoc.Lines
 }
@@ -44,7 +44,7 @@ type rateLimit struct {
 	Unit       unit       `yaml:"unit"`
 	Multiplier uint32     `yaml:"unit_multiplier"`
 	Requests   uint32     `yaml:"requests_per_unit"`
-	Unlimited  bool       `yaml:"unlimited"`
+	Unlimited  flag       `yaml:"unlimited"`
 	Name       string     `yaml:"name"`
 	Replaces   []replaced `yaml:"replaces"`
 	Lines      yamldoc.Lines
@@ -125,7 +125,7 @@ func (p *parser) descriptor(above *node, path string, d descriptor) {
 	if d.Shares {
 		n.shares = d.Value
 	}
-	if d.Shares && !wild {
+	if bool(d.Shares) && !wild {
 		p.refuse(d.Lines["share_threshold"], "share_threshold is true, want a value that ends in *")
 	}
 	path += "|" + d.Key
@@ -140,7 +140,7 @@ func (p *parser) descriptor(above *node, path string, d descriptor) {
 		p.refuse(d.Lines["class"], "class is %q, want 1 to 32 letters, digits, '_', '.' or '-'", d.Class)
 	}
 	if n.rule = p.rule(d.Limit, path); n.rule != nil {
-		n.rule.shadow, n.rule.class = d.Shadow, d.Class
+		n.rule.shadow, n.rule.class = bool(d.Shadow), d.Class
 	}
 	p.descriptors(n, path, d.Descriptors)
 }
@@ -203,12 +203,23 @@ func (u *unit) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+// flag is a truth value as envoyproxy/ratelimit has it: y and n too.
+type flag bool
+
+// UnmarshalYAML reads one as the parser does.
+func (f *flag) UnmarshalYAML(n *yaml.Node) error {
+	if n.Decode((*bool)(f)) != nil {
+		return fmt.Errorf("found %s, want true or false", yamldoc.Found(n))
+	}
+	return nil
+}
+
 // rule reads a rate limit; nil is none.
 func (p *parser) rule(l *rateLimit, path string) *rule {
 	if l == nil {
 		return nil
 	}
-	r := &rule{path: path, name: l.Name, unlimited: l.Unlimited}
+	r := &rule{path: path, name: l.Name, unlimited: bool(l.Unlimited)}
 	for _, other := range l.Replaces {
 		switch line := other.Lines[""]; other.Name {
 		case "":

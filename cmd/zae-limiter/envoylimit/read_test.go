@@ -92,8 +92,8 @@ descriptors:
   - {key: status, value: 4*, rate_limit: *tight}
   - key: status
     value:
-    shadow_mode: false
-    value_to_metric: true
+    shadow_mode: n
+    value_to_metric: 'yes'
     rate_limit:
   - key: user
     rate_limit: {unlimited: true, requests_per_unit: 0}
