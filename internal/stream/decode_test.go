@@ -137,8 +137,8 @@ func TestStateEqualsItemCodec(t *testing.T) {
 }
 
 // Quotas, by the calendar and from their first use, are read as the item codec reads them: when
-// their period ends, and what was credited in it. A second attribute of the same name, or one of
-// another type, changes nothing.
+// their period ends, and what was credited in it. A second attribute of the same name, one of another
+// type, or an end of another refill instant changes nothing; a quota with an unknown calendar is no slot.
 func TestQuotasEqualItemCodec(t *testing.T) {
 	b := sample("e", 1, 2)
 	b.State = bucket.New([]bucket.Limit{
@@ -170,6 +170,20 @@ func TestQuotasEqualItemCodec(t *testing.T) {
 	}
 	if len(got.Changes) == 1 && got.Changes[0].New.Key() != b.Key() {
 		t.Errorf("key %v", got.Changes[0].New.Key())
+	}
+	it := b.Item() // of another refill instant
+	it["rr"] = item.Map(item.Item{"rf": item.N(5), "e": item.Map(item.Item{"budget": item.N(t0 + 5)})})
+	now := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: it})).Changes[0].New
+	check.Deep(t, now, want, "with an end of another instant")
+	it["b_budget_rsched"] = item.S("x")
+	now = decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, New: it})).Changes[0].New
+	if now.State.Index("budget") >= 0 || len(now.Partial) != 1 || now.Partial[0].Name != "budget" {
+		t.Errorf("with a calendar that nobody can read: %+v", now)
+	}
+	for _, second := range []string{`"b_budget_tu":{"N":"1"}`, `"b_budget_rsched":{"S":"1m0h0"}`, `"b_budget_tu":[1]`,
+		`"b_budget_tu":{"L":[]}`, `"b_budget_tu":{"B":"MQ=="}`} {
+		twice := strings.Replace(string(payload), `"ttl":`, second+`,"ttl":`, 1)
+		check.Deep(t, decode(t, []byte(twice)).Changes[0].New, want, "after a second %s", second)
 	}
 }
 
@@ -205,6 +219,8 @@ func TestUnclearRemaindersAreNone(t *testing.T) {
 		"of limits, twice": strings.Replace(whole, `"M":{`, `"M":{"r":{"M":{}},`, 1),
 		"of odd limits":    strings.Replace(whole, `"M":{`, `"M":{"r":{"N":"1"},`, 1),
 		"of two types":     strings.Replace(whole, `"M":{`, `"N":"1","M":{`, 1),
+		"of a limit twice": strings.Replace(whole, `"r":{"M":{`, `"r":{"M":{"rpm":{"N":"1"},`, 1),
+		"of no type":       strings.Replace(whole, `"rr":{`, `"rr":1,"x":{`, 1),
 		"a list":           strings.Replace(whole, `"M":{`, `"L":[],"x":{`, 1),
 	} {
 		check.Equal(t, rests(strings.Replace(payload, whole, odd, 1)), 0, "%s: remainders", name)
@@ -251,6 +267,7 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 		{"no event name", `"eventName":"MODIFY",`, ``, "77", `no "eventName"`},
 		{"image missing", `"OldImage":`, `"OtherImage":`, "77", `MODIFY without "OldImage"`},
 		{"insert with old image", `"MODIFY"`, `"INSERT"`, "77", `INSERT with "OldImage"`},
+		{"denials twice", `"rf":`, `"dn":{"N":"1"},"dn":{"N":"1"},"rf":`, "77", `Image: "dn" twice`},
 		{"image null", `"NewImage":{`, `"NewImage":null,"X":{`, "77", `NewImage: is no object`},
 		{"created missing", `"ApproximateCreationDateTime":1700000000.123,`, ``, "77",
 			`no "ApproximateCreationDateTime"`},
@@ -259,6 +276,8 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 		{"created in ms", `1700000000.123`, `1700000000123`, "77",
 			`"ApproximateCreationDateTime" is no instant in seconds before the year 10000`},
 		{"created negative", `1700000000.123`, `-1`, "77",
+			`"ApproximateCreationDateTime" is no instant in seconds before the year 10000`},
+		{"created in a huge power", `1700000000.123`, `1e999999999`, "77",
 			`"ApproximateCreationDateTime" is no instant in seconds before the year 10000`},
 		{"key", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#x"}`, "77",
 			`partition key is none of a bucket`},
@@ -277,6 +296,7 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 		{"sequence number", `"SequenceNumber":"77"`, `"SequenceNumber":77`, "", `"SequenceNumber" is no string`},
 		{"no sequence", `"SequenceNumber":"77",`, ``, "", `no "SequenceNumber"`},
 		{"dynamodb twice", `"dynamodb":{`, `"dynamodb":{},"dynamodb":{`, "", `"dynamodb" twice`},
+		{"dynamodb as a list", `"dynamodb":{`, `"dynamodb":[1],"X":{`, "", `"dynamodb" is no object`},
 		{"stream twice", `"eventSourceARN":`, `"eventSourceARN":"","eventSourceARN":`, "77",
 			`"eventSourceARN" twice`},
 		{"stream null", `"eventSourceARN":`, `"eventSourceARN":null,"X":`, "77", `"eventSourceARN" is no string`},
@@ -431,6 +451,7 @@ func TestHostileItemsAreRead(t *testing.T) {
 	old["b_big_tc"], now["b_big_tc"] = &types.AttributeValueMemberN{Value: "9223372036854775808"},
 		&types.AttributeValueMemberN{Value: "1" + strings.Repeat("0", 37)}
 	now["b_rpm_tk"] = &types.AttributeValueMemberN{Value: "-9223372036854775809"}
+	now["b_tpm_tk"] = &types.AttributeValueMemberN{Value: "9223372036854775808"}
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: old, New: now}))
 	check.MustEqual(t, len(got.Changes), 1, "malformed: %+v", got.Malformed)
 	c := got.Changes[0]
@@ -438,7 +459,7 @@ func TestHostileItemsAreRead(t *testing.T) {
 		c.Deltas[1] != (stream.Delta{Limit: "day0042", Milli: 2000}) {
 		t.Errorf("%d counters, deltas %+v", len(c.Used), c.Deltas)
 	}
-	if i := c.New.State.Index("rpm"); c.New.State.Slots[i].Tokens != -1<<63 {
-		t.Errorf("level %d", c.New.State.Slots[i].Tokens)
+	for limit, want := range map[string]int64{"rpm": math.MinInt64, "tpm": math.MaxInt64} {
+		check.Equal(t, c.New.State.Slots[c.New.State.Index(limit)].Tokens, want, "level of %s", limit)
 	}
 }

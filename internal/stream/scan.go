@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// scanner walks text that is JSON, as json.Valid says.
+// scanner walks text that is JSON, as json.Valid says, and never beyond the end of its object or array.
 //
 // Unmarshaling with encoding/json would take several times as long and hundreds of allocations a
 // record, and the aggregator decodes everything that clients write. A second decoder, on
@@ -15,9 +15,9 @@ type scanner struct {
 	pos  int
 }
 
-// peek skips white space and returns the next byte, 0 at the end.
+// peek skips white space and returns the next byte.
 func (s *scanner) peek() byte {
-	for s.pos < len(s.data) {
+	for {
 		switch c := s.data[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
 			s.pos++
@@ -25,7 +25,6 @@ func (s *scanner) peek() byte {
 			return c
 		}
 	}
-	return 0
 }
 
 // open enters an object or array; it reports whether the value starts with the
@@ -95,9 +94,6 @@ func (s *scanner) word() []byte {
 	s.peek()
 	rest := s.data[s.pos:]
 	n := bytes.IndexAny(rest, ",]} \t\r\n")
-	if n < 0 {
-		n = len(rest)
-	}
 	s.pos += n
 	return rest[:n]
 }

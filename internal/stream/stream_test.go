@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -99,13 +100,16 @@ func seeds() [][]byte {
 		b.State.Slots[i].Tokens -= 777
 	}
 	b.State = b.State.At(t0 + 1_002)
-	b.Parent, b.Cascade = "p", true
+	b.Parent, b.Cascade, b.Born = "p", true, t0
 	b.State.HeldUntil, b.State.Slots[0].Held, b.State.Slots[1].Ended = t0+500, 3_000, 7_000
 	now := take(b, 1, -5)
+	uncounted := b.Item()
+	delete(uncounted, "b_tpm_tc")
 	return [][]byte{
 		streamtest.Payload(streamtest.Record{Sequence: "12", Created: t0, Old: b.Item(), New: now.Item()}),
 		streamtest.Payload(streamtest.Record{Sequence: "13", Created: t0, New: now.Item()},
-			streamtest.Record{Sequence: "14", Created: t0, Old: now.Item()}),
+			streamtest.Record{Sequence: "14", Created: t0, Old: now.Item()},
+			streamtest.Record{Sequence: "15", Created: t0, Old: uncounted, New: now.Item()}),
 		batch(2, 2),
 		[]byte(`{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"PK":{"S":"n/BUCKET#e#r#0"},"SK":{"S":"#STATE"}},"NewImage":{"b_x_tk":{"N":"1"}},"SequenceNumber":"1","ApproximateCreationDateTime":1e9}}]}`),
 		streamtest.Payload(
@@ -145,17 +149,25 @@ func mutate(r *rand.Rand, in []byte) []byte {
 		if i := bytes.IndexAny(out[at:], `{,:"`); r.IntN(2) == 0 && i >= 0 {
 			at += i + 1 // behind structure, where inserted members fit
 		}
-		switch r.IntN(5) {
+		piece := []byte(pieces[r.IntN(len(pieces))])
+		member := at + bytes.Index(out[at:], []byte(`,"`)) + 1
+		switch r.IntN(6) {
 		case 0:
 			out[at%len(out)] = byte(r.IntN(256))
 		case 1:
 			out = append(out[:at:at], out[min(len(out), at+1+r.IntN(8)):]...)
 		case 2: // copy a stretch to somewhere else
 			from := r.IntN(len(out))
-			stretch := bytes.Clone(out[from:min(len(out), from+1+r.IntN(60))])
-			out = append(out[:at:at], append(stretch, out[at:]...)...)
+			piece = bytes.Clone(out[from:min(len(out), from+1+r.IntN(60))])
+			out = slices.Insert(out, at, piece...)
+		case 3: // have a member twice
+			length := bytes.Index(out[member:], []byte(`,"`)) + 1
+			out = slices.Insert(out, member, bytes.Clone(out[member:member+length])...)
 		default:
-			out = append(out[:at:at], append([]byte(pieces[r.IntN(len(pieces))]), out[at:]...)...)
+			if bytes.HasSuffix(piece, []byte(",")) {
+				at = member
+			}
+			out = slices.Insert(out, at, piece...)
 		}
 	}
 	return out
