@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -22,13 +24,15 @@ func TestRecordsSurviveStorage(t *testing.T) {
 		it     item.Item
 		want   any
 		needs  []string
+		odd    item.Item
 		decode func(item.Item) (any, error)
 	}{
-		"audit": {audit.Item(), audit, []string{AttrAction},
+		"audit": {audit.Item(), audit, []string{AttrAction}, item.Item{item.AttrSK: item.S(layout.SKAuditPrefix)},
 			func(it item.Item) (any, error) { return DecodeAudit(it) }},
-		"threshold": {threshold.Item(), threshold, []string{layout.AttrResource, attrLimitName, AttrAt, attrPeriodEnd},
+		"threshold": {threshold.Item(), threshold, []string{layout.AttrResource, attrLimitName, AttrAt, attrPeriodEnd}, nil,
 			func(it item.Item) (any, error) { return DecodeThreshold(it) }},
 		"usage": {snapshot.Item(), snapshot, []string{layout.AttrResource, layout.AttrWindow, attrWindowStart},
+			item.Item{attrCount("rpm"): &types.AttributeValueMemberN{Value: "1.5"}},
 			func(it item.Item) (any, error) { return DecodeSnapshot(it) }},
 	} {
 		if got, err := c.decode(c.it); err != nil || !reflect.DeepEqual(got, c.want) {
@@ -49,6 +53,9 @@ func TestRecordsSurviveStorage(t *testing.T) {
 		}
 		for _, attr := range c.needs {
 			refused(attr, nil)
+		}
+		for attr, v := range c.odd {
+			refused(attr, v)
 		}
 		refused(item.AttrSK, item.S("x"))
 		refused(layout.AttrTTL, item.S("x"))
