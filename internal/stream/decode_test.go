@@ -220,6 +220,7 @@ func TestUnclearRemaindersAreNone(t *testing.T) {
 		"of odd limits":    strings.Replace(whole, `"M":{`, `"M":{"r":{"N":"1"},`, 1),
 		"of two types":     strings.Replace(whole, `"M":{`, `"N":"1","M":{`, 1),
 		"of a limit twice": strings.Replace(whole, `"r":{"M":{`, `"r":{"M":{"rpm":{"N":"1"},`, 1),
+		"of a whole token": strings.Replace(whole, `{"N":"37500"}`, `{"N":"60000"}`, 1),
 		"of no type":       strings.Replace(whole, `"rr":{`, `"rr":1,"x":{`, 1),
 		"a list":           strings.Replace(whole, `"M":{`, `"L":[],"x":{`, 1),
 	} {
