@@ -116,6 +116,7 @@ func TestSchedulesThatCannotBeRead(t *testing.T) {
 	} {
 		check.Says(t, check.Err(ParseSchedule(form)), want, form)
 	}
+	check.Must(t, check.Err(ParseSchedule(strings.Repeat("s5;", MaxWindows-1)+"s5@UTC")))
 	for cron, want := range map[string]string{
 		"0 0 30 2 *": "never comes", "* * *": "want five fields", "61 * * * *": `the minute "61"`,
 	} {
