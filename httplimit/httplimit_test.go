@@ -372,4 +372,20 @@ func TestSeveralKeys(t *testing.T) {
 	if len(body.Limits) != 1 || body.Limits[0].Entity != "everybody" || body.Limits[0].Requested != 3 {
 		t.Errorf("body: %s", w.Body)
 	}
+	for _, c := range []struct {
+		name, denies string
+		also         []limiter.Part
+		want         int64
+	}{
+		{"the first part", "a", []limiter.Part{all}, 1},
+		{"another part", "everybody", []limiter.Part{all}, 3},
+		{"a parent, of any part", "org", []limiter.Part{all}, 9},
+		{"the parent of the only part", "org", nil, 1},
+	} {
+		denied := &limiter.LimitError{Entity: c.denies, Resource: "api", Limit: "rpm", Wanted: 9,
+			Statuses: []limiter.Status{{Limit: "rpm"}}}
+		asked := limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"rpm": 1}, Also: c.also}
+		body := httplimit.Denial{LimitError: denied, Request: asked}.Body()
+		check.Equal(t, body.Limits[0].Requested, c.want, "%s denies: requested", c.name)
+	}
 }

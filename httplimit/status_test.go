@@ -64,15 +64,18 @@ func (c *counted) spent() int64 {
 	return 1000 - b[0].Levels[0].Remaining
 }
 
-func (c *counted) get() {
+// get returns the answer of a request, empty if there is none: its handler has panicked.
+func (c *counted) get() (answer string) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url, nil)
 	check.Must(c.t, err)
-	if a, err := http.DefaultClient.Do(r); err == nil { // else it has panicked
-		_, _ = io.Copy(io.Discard, a.Body)
+	if a, err := http.DefaultClient.Do(r); err == nil {
+		body, _ := io.ReadAll(a.Body)
+		answer = fmt.Sprintf("%d %s", a.StatusCode, body)
 		a.Body.Close()
 	}
 	<-c.done
+	return answer
 }
 
 func failures(status int) bool  { return status >= 400 }
@@ -92,7 +95,8 @@ func writes(statuses ...int) http.HandlerFunc {
 	}
 }
 
-// An answer counts by its status, however a handler writes it. What is not known to be free is kept.
+// An answer counts by its status, however a handler writes it, and stays as it is. What is not known to be free
+// is kept.
 func TestCountsByStatus(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	check.Must(t, os.WriteFile(file, []byte("content"), 0o600))
@@ -152,9 +156,10 @@ func TestCountsByStatus(t *testing.T) {
 			must(httplimit.Lease(r).Rollback(r.Context()))
 		}, 0, 0, 0},
 	} {
+		plain := newCounted(t, nil, c.handler).get()
 		for counts, by := range map[string]func(int) bool{"failures": failures, "successes": successes, "all": nil} {
 			s := newCounted(t, by, c.handler)
-			s.get()
+			check.Equal(t, s.get(), plain, "%s, where %s count: answer", c.name, counts)
 			want := map[string]int64{"failures": c.byFailures, "successes": c.bySuccess, "all": c.each}[counts]
 			if got := s.spent(); got != want || len(s.settled) > 0 {
 				t.Errorf("%s, where %s count: %d spent, want %d; %v", c.name, counts, got, want, s.settled)
