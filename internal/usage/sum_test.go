@@ -110,8 +110,8 @@ func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
 	}
 }
 
-// What a query finds beside the hours of a day is not counted: hours of another resource whose name
-// begins alike, or of another day, and what is no hour.
+// What a query finds besides the hours of a day is not counted, and does not replace a day of another
+// aggregator: hours of another resource whose name begins alike, or of another day, and what is no hour.
 func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(resource string, w Window, hours int64) item.Item {
@@ -129,6 +129,12 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	if got := ledger.AmountOf(it); got.Tokens["rpm"] != 3 || got.Events != 3 ||
 		!slices.Equal(ledger.SummedOf(it).Parts, []int{2, 3, 23}) {
 		t.Errorf("%+v of %v", got, ledger.SummedOf(it).Parts)
+	}
+	for tokens, want := range map[int64]bool{3: true, 4: false} { // more than the hours of the day have
+		s.Parts[0] = ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(Daily),
+			Part: Hourly.Part(day), Start: layout.Timestamp(day), Counts: map[string]int64{"rpm": tokens}}.Item()
+		_, due := s.Replaced()
+		check.Equal(t, due, want, "a day of another aggregator with %d tokens is replaced", tokens)
 	}
 }
 

@@ -53,6 +53,9 @@ func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
 		p := decide(c.now, spends(0, 1, c.rpm))
 		check.Equal(t, len(p.Refills), c.want, "%s: refills", c.name)
 	}
+	back := spends(0, 1, -5)
+	back.New.State.Slots[0].Tokens = -10 * bucket.Milli
+	check.Equal(t, len(decide(t0+1000, back).Refills), 0, "gives back to a debt: refills")
 }
 
 // A refill comes from an image that is as old as the stream is late. If others took up to 2 % of the
