@@ -103,7 +103,7 @@ func (p *pace) wait(ctx context.Context, units int64) error {
 
 // add takes units that turned out to be needed: the next ones wait for them.
 func (p *pace) add(units int64) {
-	if p == nil || units <= 0 {
+	if p == nil {
 		return
 	}
 	p.mu.Lock()
