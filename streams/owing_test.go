@@ -127,6 +127,32 @@ func listNotStoredTwice(t *testing.T, want int64) {
 	}
 }
 
+// Buckets that were found counted are listed when all are counted, not with every attempt before.
+func TestFoundBucketsAreListedWithTheRest(t *testing.T) {
+	r := newRig(t)
+	r.take("first", 0, 1, 100)
+	r.take("second", 0, 1, 100)
+	payload := windowed(records(r.since(0)), nil, true)
+	for attempt, want := range []int{1, 0, 2} { // of those that an attempt counts, and then of those that it finds
+		lists := 0
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			for _, w := range op.Writes {
+				if _, list := w.(item.Put); list {
+					lists++
+				}
+				if attempt < 2 && w.Target().PK == layout.UsageKey("ns", "second", "gpt", "").PK {
+					return false, memdynamo.Fail(store.Unavailable)
+				}
+			}
+			return true, nil
+		})
+		_, err := r.agg.Invoke(t.Context(), payload)
+		if (err == nil) != (attempt == 2) || lists != want {
+			t.Errorf("attempt %d: %v, %d lists, want %d", attempt, err, lists, want)
+		}
+	}
+}
+
 // A list that has to wait for its write units for longer than those who catch up wait for
 // lists is not stored: it would never be counted.
 func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {

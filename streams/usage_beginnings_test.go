@@ -168,25 +168,31 @@ func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
 
 // The creation of a bucket is counted without a look at earlier snapshots, unless its hour may be over:
 // a later one may have been counted first then. Our clock may be a minute behind that of the stream.
+// When the record comes again, the look finds it counted, and no write is tried.
 func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 	const hour = 3_600_000
 	for left, want := range map[int64]int{hour: 0, 60_001: 0, 60_000: 1, 0: 1, -hour: 1} {
 		w := newWorld(t, 1)
 		w.born(layout.BucketKey("ns", "a", "gpt", 0), 5)
 		w.now += hour - w.now%hour - left
-		looks := 0
+		looks, writes := 0, 0
 		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Name == memdynamo.Query {
 				looks++
 			}
+			writes += len(op.Writes)
 			return true, nil
 		})
 		w.agg.conf.Windows = []usage.Window{usage.Hourly}
-		check.MustEqual(t, w.rig.handle(streamtest.PayloadOf(records(w.since(0))...)), done)
+		payload := streamtest.PayloadOf(records(w.since(0))...)
+		check.MustEqual(t, w.rig.handle(payload), done)
 		if n := w.sum("rpm"); looks != want || n != 5 {
 			t.Errorf("%d ms before the end of the hour: %d looks, want %d; %d tokens are counted", left, looks, want, n)
 		}
 		w.wants(w.metrics.String(), `"Snapshots":1`)
+		writes = 0
+		check.MustEqual(t, w.rig.handle(payload), done)
+		check.Equal(t, writes, 1-want, "%d ms before the end of the hour: writes when it comes again", left)
 	}
 }
 
@@ -322,6 +328,34 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 			if got := w.sum("rpm"); got > 2*130 || got < 2*130 && (kind != "next" || got != 2*130-30) {
 				t.Errorf("%s at call %d: %d tokens in hours and days, want %d", kind, at, got, 2*130)
 			}
+		}
+	}
+}
+
+// An hour whose last record was lost is completed once, also if another aggregator counts the same record
+// at one of the calls.
+func TestAnHourIsCompletedOnceByTwoAggregators(t *testing.T) {
+	for at := 1; ; at++ {
+		w := newWorld(t, 1)
+		w.agg.conf.Windows = []usage.Window{usage.Hourly}
+		key := layout.BucketKey("ns", "a", "gpt", 0)
+		w.born(key, 70)
+		w.countRecords(w.last())
+		w.put(key, 1, 100) // lost
+		w.now += 3_600_000
+		w.put(key, 1, 120)
+		calls := 0
+		w.db.SetHook(func(memdynamo.Op) (bool, error) {
+			if calls++; calls == at {
+				w.db.SetHook(nil)
+				w.countRecords(w.last())
+			}
+			return true, nil
+		})
+		w.countRecords(w.last())
+		check.Equal(t, w.sum("rpm"), 120, "call %d: tokens in both hours", at)
+		if calls < at {
+			break
 		}
 	}
 }
