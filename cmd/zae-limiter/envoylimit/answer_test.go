@@ -49,11 +49,12 @@ func TestAnswerOfSeveral(t *testing.T) {
 				Period: time.Minute, RetryAfter: time.Second}}},
 			`OVER_LIMIT, OVER_LIMIT 0, OVER_LIMIT 0, X-RateLimit-Limit: 10, 10;w=60;name="ten", 5;w=60, ` +
 				`X-RateLimit-Remaining: 0, X-RateLimit-Reset: 0, Retry-After: 9`},
-		"two deny, one for ever": {[]decision{ten, five},
-			[]outcome{{code: over, wait: 9 * time.Second, status: &limiter.Status{Capacity: 10, Refill: 10, Period: time.Minute,
-				RetryAfter: 9 * time.Second}}, {code: over, status: &limiter.Status{Capacity: 5, Refill: 5, Period: time.Minute,
-				RetryAfter: -1, ResetAfter: -1}}},
-			`OVER_LIMIT, OVER_LIMIT 0, OVER_LIMIT 0, X-RateLimit-Limit: 5, 10;w=60;name="ten", 5;w=60, X-RateLimit-Remaining: 0`},
+		"two deny, one for ever": {[]decision{five, ten},
+			[]outcome{{code: over, status: &limiter.Status{Capacity: 5, Refill: 5, Period: time.Minute,
+				RetryAfter: -1, ResetAfter: -1}}, {code: over, wait: 9 * time.Second, status: &limiter.Status{Capacity: 10,
+				Refill: 10, Period: time.Minute, RetryAfter: 9 * time.Second}}},
+			`OVER_LIMIT, OVER_LIMIT 0, OVER_LIMIT 0, X-RateLimit-Limit: 5, 5;w=60, 10;w=60;name="ten", ` +
+				`X-RateLimit-Remaining: 0`},
 		"one denies, and nothing is known of it": {[]decision{ten, five},
 			[]outcome{{code: granted, status: left(10, 7, time.Second)}, {code: over}},
 			`OVER_LIMIT, OK 7, OVER_LIMIT 0, X-RateLimit-Limit: 10, 10;w=60;name="ten", X-RateLimit-Remaining: 7, X-RateLimit-Reset: 1`},

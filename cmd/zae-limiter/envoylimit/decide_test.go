@@ -8,6 +8,7 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
@@ -151,8 +152,9 @@ func TestEveryRuleIsALimit(t *testing.T) {
 	for unit, period := range periods {
 		for _, requests := range []uint32{0, 1, 1<<32 - 1} {
 			for _, multiplier := range []uint32{1, uint32(longest / period)} {
-				var r rule
-				r.set(requests, unit, multiplier)
+				r, err := overridden("edge", &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: requests,
+					Unit: envoytype.RateLimitUnit(unit), UnitMultiplier: wrapperspb.UInt32(multiplier)})
+				check.Must(t, err)
 				check.NoError(t, r.limit.Validate(), "%d per %d %v", requests, multiplier, unit)
 				if requests > 0 && r.limit.IsBlocked() || requests == 0 && !r.limit.IsBlocked() {
 					t.Errorf("%d per %d %v: %v", requests, multiplier, unit, r.limit)

@@ -2,10 +2,12 @@ package envoylimit_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -59,6 +61,9 @@ func TestJSON(t *testing.T) {
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "POST" {
 		t.Errorf("GET: %d %v", w.Code, w.Header())
 	}
+	w = httptest.NewRecorder()
+	r.service.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", iotest.ErrReader(io.ErrUnexpectedEOF)))
+	check.Equal(t, w.Code, http.StatusBadRequest, "a body that ended early")
 	r.table.Fail(limiter.ErrUnavailable)
 	check.Equal(t, post(strings.ReplaceAll(login, "path", "trial2")).StatusCode, http.StatusOK,
 		"table down, nothing asked")

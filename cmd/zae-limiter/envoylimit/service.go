@@ -160,7 +160,7 @@ func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, erro
 	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits},
 		Class: d.rule.class}
 	b, now := bucket{d.entity, d.resource}, time.Now()
-	if until, ok := s.unstored.Get(b); !d.override && !(ok && now.Before(until)) {
+	if until, _ := s.unstored.Get(b); !d.override && !now.Before(until) {
 		lease, err := s.limiter.Acquire(ctx, r)
 		if !errors.Is(err, limiter.ErrNoLimits) {
 			return lease, err
