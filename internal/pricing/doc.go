@@ -42,10 +42,6 @@ const (
 	priceKeyCall = 3e-6
 )
 
-// BreakEven is the part of provisioned capacity that must be used, on average, for it to
-// cost as much as on demand. It is the same for reads and for writes.
-const BreakEven = priceWriteHour / 3600 / priceWrite
-
 // A month.
 const (
 	monthHours   = 730

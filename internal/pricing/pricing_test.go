@@ -57,9 +57,10 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
-// Provisioned capacity costs as much as on demand where the part of it is used that
-// BreakEven says, less above and more below.
+// Provisioned capacity costs as much as on demand where so much of it is used that both cost the same a write,
+// less above and more below.
 func TestBreakEven(t *testing.T) {
+	const even = priceWriteHour / 3600 / priceWrite
 	u := Use{Rate: 1000, Settled: 0.5, Levels: 1, Processes: 4, Entities: 200, Windows: 2, FoldSeconds: 60,
 		SnapshotDays: 90, StreamShards: 4}
 	demand, provisioned := Stack{Table: true}, Stack{Table: true, Provisioned: true}
@@ -67,8 +68,8 @@ func TestBreakEven(t *testing.T) {
 		u.Utilization = part
 		return Sum(Month(u, provisioned)) / Sum(Month(u, demand))
 	}
-	if at := ratio(BreakEven); math.Abs(at-1) > 0.01 { // storage is the same
-		t.Errorf("at %.3f of capacity %.3f times as much", BreakEven, at)
+	if at := ratio(even); math.Abs(at-1) > 0.01 { // storage is the same
+		t.Errorf("at %.3f of capacity %.3f times as much", even, at)
 	}
 	if above, below := ratio(0.7), ratio(0.2); above > 0.45 || below < 1.4 {
 		t.Errorf("at 70 %% %.2f times as much, at 20 %% %.2f", above, below)
