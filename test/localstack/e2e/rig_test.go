@@ -93,12 +93,12 @@ func start(t testing.TB, s setup) *rig {
 				change(host, mapping)
 			}
 		},
-		Between: func(function string, host *runtimeapi.Host) eventsource.Invoke {
-			if s.deliver == nil || function == stack.Archiver {
-				return host.Invoke
+		Between: func(aggregator eventsource.Invoke) eventsource.Invoke {
+			if s.deliver == nil {
+				return aggregator
 			}
 			return func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
-				return host.Invoke(ctx, s.deliver(payload))
+				return aggregator(ctx, s.deliver(payload))
 			}
 		}})
 	r := &rig{Stack: running, t: t, direct: store.NewDynamo(e.DynamoDB(), running.Table)}

@@ -42,12 +42,9 @@ func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deplo
 				host.Env = append(append(host.Env, "SNAPSHOT_WINDOWS=hourly,daily,monthly"), env...)
 			}
 		},
-		Between: func(function string, host *runtimeapi.Host) eventsource.Invoke {
-			if function == stack.Archiver {
-				return host.Invoke
-			}
+		Between: func(ours eventsource.Invoke) eventsource.Invoke {
 			return func(ctx context.Context, payload []byte) (runtimeapi.Result, error) {
-				return d.invoke(ctx, host, payload)
+				return d.invoke(ctx, ours, payload)
 			}
 		}})
 	d.world = newWorld(t, e, release, d.stack.Table)
@@ -55,9 +52,9 @@ func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deplo
 }
 
 // invoke hands a batch to the aggregator in charge.
-func (d *deployment) invoke(ctx context.Context, host *runtimeapi.Host, payload []byte) (runtimeapi.Result, error) {
+func (d *deployment) invoke(ctx context.Context, ours eventsource.Invoke, payload []byte) (runtimeapi.Result, error) {
 	if !d.python.Load() {
-		return host.Invoke(ctx, payload)
+		return ours(ctx, payload)
 	}
 	var event struct{ Records []json.RawMessage }
 	if err := json.Unmarshal(payload, &event); err != nil {

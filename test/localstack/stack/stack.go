@@ -41,8 +41,8 @@ type Options struct {
 
 	// Configure may change a function's host and mapping before they start.
 	Configure func(function string, host *runtimeapi.Config, mapping *eventsource.Config)
-	// Between returns what the mapping invokes in place of the function's host; nil: it invokes the host.
-	Between func(function string, host *runtimeapi.Host) eventsource.Invoke
+	// Between returns what the mapping of the aggregator invokes in its place; nil: it invokes the aggregator.
+	Between func(aggregator eventsource.Invoke) eventsource.Invoke
 }
 
 // Stack has the running parts. Engine is for direct access. Functions and clients meet the faults of a
@@ -167,8 +167,8 @@ func (s *Stack) startFunction(name string, o Options) error {
 	}
 	s.Functions[name] = f
 	source.Invoke = f.Host.Invoke
-	if o.Between != nil {
-		source.Invoke = o.Between(name, f.Host)
+	if o.Between != nil && name == Aggregator {
+		source.Invoke = o.Between(f.Host.Invoke)
 	}
 	f.Mapping, err = eventsource.Start(source)
 	return err
