@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -266,14 +265,7 @@ func TestFailureMatrix(t *testing.T) {
 	}
 	tab.Flush()
 	t.Log("\n" + out.String())
-	golden := filepath.Join("testdata", "matrix.txt")
-	if *update {
-		check.Must(t, os.WriteFile(golden, []byte(out.String()), 0o666))
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || string(want) != out.String() {
-		t.Errorf("the matrix is not the one in %s (%v); if it should be, run with -update and read the diff", golden, err)
-	}
+	check.Golden(t, filepath.Join("testdata", "matrix.txt"), out.String(), *update)
 }
 
 // cell lets a site meet a fault in each of its calls.
