@@ -259,6 +259,21 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+func TestRecordsThatAreTooOldAreGivenUp(t *testing.T) {
+	f := newFixture(t, engine.Dynoxide)
+	f.add("a")
+	settings, now := quick(), func() int64 { return time.Now().Add(time.Hour).UnixMilli() }
+	settings.MaxAge = time.Minute
+	var got seen
+	m := f.start(Config{Settings: settings, Invoke: got.invoke, Now: now})
+	f.drain(m)
+	given := m.GivenUp()
+	if len(given) != 1 || given[0].Condition != recordAgeExceeded || given[0].Invokes+got.batches != 0 ||
+		m.Stats().Dropped != 1 {
+		t.Errorf("%+v, %d batches", given, got.batches)
+	}
+}
+
 func TestDrainReportsAStreamThatIsGone(t *testing.T) {
 	f := newFixture(t, engine.Dynoxide)
 	f.stream = strings.Replace(f.stream, f.table, "gone", 1)
