@@ -187,6 +187,14 @@ func TestEnvironmentsRunConcurrently(t *testing.T) {
 	}
 }
 
+func TestADelayIsBeforeTheFunction(t *testing.T) {
+	h := host(t, Config{Inject: func(int, []byte) Fault { return Fault{Delay: time.Hour} }})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	check.Is(t, check.Err(h.Invoke(ctx, []byte(`{"do":"answer"}`))), context.DeadlineExceeded)
+	check.Equal(t, h.Stats().Starts, 0, "starts")
+}
+
 func TestInvokeObeysContextAndClose(t *testing.T) {
 	h := host(t, Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
