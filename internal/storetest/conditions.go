@@ -85,7 +85,7 @@ var combinations = []condCase{
 
 // testConditions puts the same item each time and asks whether a condition
 // holds, by an update that changes something and one that does not.
-func testConditions(t *testing.T, db store.Store) {
+func testConditions(t *testing.T, db store.Lister) {
 	for _, tt := range slices.Concat(comparisons, combinations) {
 		t.Run(tt.name, func(t *testing.T) {
 			check.Equal(t, tt.c.Holds(stored(item.Key{}, condItem...)), tt.want, "in memory it holds")

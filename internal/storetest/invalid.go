@@ -13,7 +13,7 @@ import (
 
 // testInvalid sends writes that DynamoDB does not accept. The call is rejected, by the table or by
 // the SDK: nothing was written, and sending it again is no use.
-func (d Deviations) testInvalid(t *testing.T, db store.Store) {
+func (d Deviations) testInvalid(t *testing.T, db store.Lister) {
 	k := newKey()
 	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall",
 		num(tall))...)

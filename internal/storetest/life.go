@@ -25,7 +25,7 @@ type life struct {
 	now    int64
 }
 
-func testLife(t *testing.T, db store.Store) {
+func testLife(t *testing.T, db store.Lister) {
 	hostile := make([]bucket.Limit, 32)
 	for i := range hostile {
 		name := fmt.Sprintf("L%02d-%s", i, strings.Repeat("x.", 30))

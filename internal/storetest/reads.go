@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-func testReads(t *testing.T, db store.Store) {
+func testReads(t *testing.T, db store.Lister) {
 	keys := make([]item.Key, item.MaxReadKeys)
 	want := make([]item.Item, len(keys))
 	for i := range keys {
@@ -65,7 +65,7 @@ func testLargeRead(t *testing.T, db store.Store, wants func(*testing.T, bool, []
 
 // testContexts: a call whose context is done before it starts writes nothing, and the
 // failure is unavailable.
-func testContexts(t *testing.T, db store.Store) {
+func testContexts(t *testing.T, db store.Lister) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	k := newKey()

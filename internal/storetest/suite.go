@@ -36,21 +36,16 @@ type group struct {
 
 func (d Deviations) groups() []group {
 	return []group{
-		{"Writes", narrow(testWrites)},
-		{"Conditions", narrow(testConditions)},
-		{"Invalid", narrow(d.testInvalid)},
-		{"Transactions", narrow(testTransactions)},
-		{"InvalidTransactions", narrow(d.testInvalidTransactions)},
-		{"Reads", narrow(testReads)},
-		{"Life", narrow(testLife)},
-		{"Contexts", narrow(testContexts)},
+		{"Writes", testWrites},
+		{"Conditions", testConditions},
+		{"Invalid", d.testInvalid},
+		{"Transactions", testTransactions},
+		{"InvalidTransactions", d.testInvalidTransactions},
+		{"Reads", testReads},
+		{"Life", testLife},
+		{"Contexts", testContexts},
 		{"Queries", testQueries},
 	}
-}
-
-// narrow turns a group that needs no queries into one that gets them.
-func narrow(run func(*testing.T, store.Store)) func(*testing.T, store.Lister) {
-	return func(t *testing.T, db store.Lister) { run(t, db) }
 }
 
 // newKey returns a key nobody has used.

@@ -14,7 +14,7 @@ func add(k item.Key, n int64, c item.Cond) item.Update {
 	return item.Update{Key: k, Add: one("n", item.N(n)), If: c}
 }
 
-func testTransactions(t *testing.T, db store.Store) {
+func testTransactions(t *testing.T, db store.Lister) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, store.Store)
@@ -127,7 +127,7 @@ func testOtherWrites(t *testing.T, db store.Store) {
 	wantItem(t, "item", read(t, db, a), after[0])
 }
 
-func (d Deviations) testInvalidTransactions(t *testing.T, db store.Store) {
+func (d Deviations) testInvalidTransactions(t *testing.T, db store.Lister) {
 	a, b := newKey(), newKey()
 	many := make([]item.Write, item.MaxTransactItems+1)
 	for i := range many {

@@ -78,7 +78,7 @@ func less(name string, v item.Value, minus string) []item.Less {
 	return []item.Less{{Name: name, Value: v, Minus: minus}}
 }
 
-func testWrites(t *testing.T, db store.Store) {
+func testWrites(t *testing.T, db store.Lister) {
 	for _, s := range slices.Concat(replacing(), settingSteps(), settingLess(), counting()) {
 		t.Run(s.name, func(t *testing.T) { s.run(t, db) })
 	}
