@@ -58,8 +58,8 @@ func Open(t testing.TB, url string, s Screen) *Page {
 	}
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-	p.must(err)
-	p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(s.Width, s.Height), chromedp.Navigate(url)))
+	check.Must(p.t, err, "browser")
+	check.Must(p.t, chromedp.Do(p.ctx, chromedp.EmulateViewport(s.Width, s.Height), chromedp.Navigate(url)), "browser")
 	if !Eval[bool](p, `document.createElement("canvas").getContext("2d").measureText("text").width > 0`) {
 		t.Fatal("the browser finds no font: text has no width")
 	}
@@ -79,7 +79,7 @@ func (p *Page) begin(binary, folder string) {
 			return
 		}
 		if try == starts {
-			p.must(err)
+			check.Must(p.t, err, "browser")
 		}
 		p.t.Logf("browser, try %d: %v", try, err)
 	}
@@ -116,11 +116,6 @@ func fonts(t testing.TB, folder string) string {
 		html.EscapeString(filepath.Join(folder, "fonts")), html.EscapeString(own))
 	check.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
-}
-
-func (p *Page) must(err error) {
-	p.t.Helper()
-	check.Must(p.t, err, "browser")
 }
 
 // listen records the requests and the errors of the page.
@@ -166,7 +161,7 @@ func Eval[T any](p *Page, expression string) T {
 func (p *Page) Picture() []byte {
 	p.t.Helper()
 	png, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-	p.must(err)
+	check.Must(p.t, err, "browser")
 	return png
 }
 
