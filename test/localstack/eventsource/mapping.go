@@ -89,7 +89,7 @@ func Start(cfg Config) (*Mapping, error) {
 	if cfg.Replaces != nil {
 		m.inherit(cfg.Replaces)
 	}
-	m.done.Go(func() { newPoller(m).run(ctx) })
+	m.done.Go(func() { (&poller{m: m}).run(ctx) })
 	for _, w := range m.lanes {
 		m.done.Go(func() { m.drive(ctx, w) })
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,12 +18,12 @@ import (
 // and hands each record to the mapping.
 type poller struct {
 	m      *Mapping
-	shards map[string]*cursor
-	order  []string
+	shards []*cursor
 }
 
 // cursor is the position in one shard.
 type cursor struct {
+	id       string
 	parent   string
 	iterator string // "" before the first read and after an iterator expired
 	last     string // sequence number read last, "" is none
@@ -38,8 +39,12 @@ const maxPollErrors = 20
 // discoverEvery is how many passes go by between looks for new shards.
 const discoverEvery = 50
 
-func newPoller(m *Mapping) *poller {
-	return &poller{m: m, shards: map[string]*cursor{}}
+// shard returns the position in a shard, nil of one that is not known.
+func (p *poller) shard(id string) *cursor {
+	if i := slices.IndexFunc(p.shards, func(c *cursor) bool { return c.id == id }); i >= 0 {
+		return p.shards[i]
+	}
+	return nil
 }
 
 // run polls until ctx ends or errors persist, which Drain then reports.
@@ -69,18 +74,17 @@ func (p *poller) run(ctx context.Context) {
 // pass reads each open shard once and returns how many records there were.
 // None means that the end of the stream was seen.
 func (p *poller) pass(ctx context.Context, number int) (int, error) {
-	if number%discoverEvery == 0 || p.allEnded() {
+	if number%discoverEvery == 0 || !slices.ContainsFunc(p.shards, func(c *cursor) bool { return !c.ended }) {
 		if err := p.discover(ctx); err != nil {
 			return 0, err
 		}
 	}
 	total := 0
-	for _, id := range p.order {
-		c := p.shards[id]
-		if parent := p.shards[c.parent]; c.ended || parent != nil && !parent.ended {
+	for _, c := range p.shards {
+		if parent := p.shard(c.parent); c.ended || parent != nil && !parent.ended {
 			continue
 		}
-		n, err := p.read(ctx, id, c)
+		n, err := p.read(ctx, c)
 		if err != nil {
 			return total, err
 		}
@@ -90,15 +94,6 @@ func (p *poller) pass(ctx context.Context, number int) (int, error) {
 		total += n
 	}
 	return total, nil
-}
-
-func (p *poller) allEnded() bool {
-	for _, c := range p.shards {
-		if !c.ended {
-			return false
-		}
-	}
-	return true
 }
 
 // discover adds shards that are new.
@@ -111,11 +106,9 @@ func (p *poller) discover(ctx context.Context) error {
 		}
 		for _, shard := range out.StreamDescription.Shards {
 			id := aws.ToString(shard.ShardId)
-			if p.shards[id] != nil {
-				continue
+			if p.shard(id) == nil {
+				p.shards = append(p.shards, &cursor{id: id, parent: aws.ToString(shard.ParentShardId)})
 			}
-			p.shards[id] = &cursor{parent: aws.ToString(shard.ParentShardId)}
-			p.order = append(p.order, id)
 		}
 		in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId
 		if in.ExclusiveStartShardId == nil {
@@ -124,27 +117,27 @@ func (p *poller) discover(ctx context.Context) error {
 	}
 }
 
-func (p *poller) open(ctx context.Context, id string, c *cursor, at streams.ShardIteratorType) error {
-	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: aws.String(p.m.cfg.StreamARN), ShardId: aws.String(id),
+func (p *poller) open(ctx context.Context, c *cursor, at streams.ShardIteratorType) error {
+	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: aws.String(p.m.cfg.StreamARN), ShardId: aws.String(c.id),
 		ShardIteratorType: at}
 	if at == streams.ShardIteratorTypeAfterSequenceNumber {
 		in.SequenceNumber = aws.String(c.last)
 	}
 	out, err := p.m.cfg.Streams.GetShardIterator(ctx, in)
 	if err != nil {
-		return fmt.Errorf("iterator of shard %q: %w", id, err)
+		return fmt.Errorf("iterator of shard %q: %w", c.id, err)
 	}
 	c.iterator = aws.ToString(out.ShardIterator)
 	return nil
 }
 
-func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
+func (p *poller) read(ctx context.Context, c *cursor) (int, error) {
 	if c.iterator == "" {
 		at := streams.ShardIteratorTypeTrimHorizon
 		if c.last != "" {
 			at = streams.ShardIteratorTypeAfterSequenceNumber
 		}
-		if err := p.open(ctx, id, c, at); err != nil {
+		if err := p.open(ctx, c, at); err != nil {
 			return 0, err
 		}
 	}
@@ -153,7 +146,7 @@ func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
 		if _, expired := errors.AsType[*streams.ExpiredIteratorException](err); expired {
 			c.iterator = ""
 		}
-		return 0, fmt.Errorf("records of shard %q: %w", id, err)
+		return 0, fmt.Errorf("records of shard %q: %w", c.id, err)
 	}
 	records := make([]Record, 0, len(out.Records))
 	for _, r := range out.Records {
@@ -163,7 +156,7 @@ func (p *poller) read(ctx context.Context, id string, c *cursor) (int, error) {
 		expired := p.m.cfg.Expired != nil && r.EventName == streams.OperationTypeRemove && p.m.cfg.Expired(ctx, r)
 		record, err := newRecord(r, p.m.cfg.StreamARN, expired)
 		if err != nil {
-			return 0, fmt.Errorf("record of shard %q: %w", id, err)
+			return 0, fmt.Errorf("record of shard %q: %w", c.id, err)
 		}
 		records = append(records, record)
 	}
