@@ -119,10 +119,9 @@ func asFailure(op Op, applied bool, err error) error {
 		}
 		return err
 	}
-	if _, ok := errors.AsType[*store.Refused](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[*store.Canceled](err); ok {
+	_, refused := errors.AsType[*store.Refused](err)
+	_, canceled := errors.AsType[*store.Canceled](err)
+	if refused || canceled {
 		return err
 	}
 	if applied {
