@@ -35,6 +35,12 @@ func (r Row) OK() bool {
 	return r.Measured.Equal(want)
 }
 
+// String compares the cost of the path with its budget.
+func (r Row) String() string {
+	return fmt.Sprintf("%s: %s, %g read and %g write units; budgeted are %s, %g and %g", r.Path, r.Measured,
+		r.Measured.Read, r.Measured.Write, r.Budget, r.Budget.Read, r.Budget.Write)
+}
+
 // Table is the cost table as measured on one emulator.
 type Table struct {
 	Engine engine.Kind

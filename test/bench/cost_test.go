@@ -20,8 +20,7 @@ func TestCostsAreAsBudgeted(t *testing.T) {
 			t.Logf("\n%s", out.String())
 			for _, r := range table.Rows {
 				if !r.OK() {
-					t.Errorf("%s: %s, %g read and %g write units; budgeted are %s, %g and %g", r.Path,
-						r.Measured, r.Measured.Read, r.Measured.Write, r.Budget, r.Budget.Read, r.Budget.Write)
+					t.Error(r)
 				}
 			}
 		})

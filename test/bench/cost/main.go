@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -32,8 +33,7 @@ func run(ctx context.Context, kind engine.Kind) error {
 	t.Print(os.Stdout)
 	for _, r := range t.Rows {
 		if !r.OK() {
-			return fmt.Errorf("%s: costs %s, %g read and %g write units; budgeted are %s, %g and %g",
-				r.Path, r.Measured, r.Measured.Read, r.Measured.Write, r.Budget, r.Budget.Read, r.Budget.Write)
+			return errors.New(r.String())
 		}
 	}
 	return nil
