@@ -40,7 +40,6 @@ type trouble struct {
 	crashing   bool       // an invocation to be crashed is under way
 	writes     int        // writes seen meanwhile
 	killed     int        // processes killed in the middle of a batch
-	twice      int        // batches delivered twice
 	late       int        // batches delivered again later
 	malformed  int        // malformed records put into batches
 	outages    int        // times the clients could not reach the table
@@ -101,7 +100,6 @@ func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	switch {
 	case len(b.Records) < twiceBatch:
 	case !t.repeated():
-		t.twice++
 		t.note(batchRepeated)
 		return eventsource.Trouble{Twice: true}
 	case t.malformed == 0:

@@ -25,11 +25,7 @@ type Usage struct {
 // Meter switches metering on or off. While it is on, requests are changed to
 // ask for ReturnConsumedCapacity=INDEXES, so answers carry ConsumedCapacity;
 // a real AWS endpoint would refuse the changed signature.
-func (p *Proxy) Meter(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.metered = on
-}
+func (p *Proxy) Meter(on bool) { p.metered.Store(on) }
 
 // Usage returns a copy of the counters by operation.
 func (p *Proxy) Usage() map[string]Usage {
@@ -54,12 +50,6 @@ func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.usage = map[string]Usage{}
-}
-
-func (p *Proxy) isMetered() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.metered
 }
 
 func (p *Proxy) count(operation string, change func(*Usage)) {
@@ -101,7 +91,7 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 		Item                json.RawMessage
 		CancellationReasons []struct{ Code string }
 	}
-	if !p.isMetered() || json.Unmarshal(answer, &doc) != nil {
+	if !p.metered.Load() || json.Unmarshal(answer, &doc) != nil {
 		return
 	}
 	errorCode := code(answer, status)

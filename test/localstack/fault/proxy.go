@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	smithytime "github.com/aws/smithy-go/time"
 
@@ -30,7 +31,7 @@ type Proxy struct {
 	server  *http.Server // nil while down
 	rules   []*Rule
 	random  *rand.Rand
-	metered bool
+	metered atomic.Bool
 	usage   map[string]Usage
 }
 
@@ -168,7 +169,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 // forward performs the call at the engine, whatever becomes of the caller.
 func (p *Proxy) forward(r *http.Request, call Call) (int, http.Header, []byte, error) {
 	body := call.Body
-	if p.isMetered() {
+	if p.metered.Load() {
 		body = askForCapacity(call)
 	}
 	request, err := http.NewRequest(r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	smithytime "github.com/aws/smithy-go/time"
@@ -37,9 +38,7 @@ type run struct {
 	polled  chan struct{}    // closed at the first next
 	once    sync.Once
 	initErr chan Result // the error of init/error, capacity 1
-
-	mu      sync.Mutex
-	current *invocation
+	current atomic.Pointer[invocation]
 }
 
 type invocation struct {
@@ -222,7 +221,7 @@ func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Resul
 			return Result{}, ctx.Err()
 		}
 		result.Duration = time.Since(begin)
-		r.setCurrent(nil)
+		r.current.Store(nil)
 		return result, nil
 	}
 }
@@ -237,7 +236,7 @@ func (e *environment) exited(r *run, id string) Result {
 
 func (e *environment) killIfBusy() bool {
 	r := e.live()
-	if r == nil || r.getCurrent() == nil {
+	if r == nil || r.current.Load() == nil {
 		return false
 	}
 	r.proc.Kill()
@@ -253,16 +252,4 @@ func (e *environment) close() {
 		r.proc.Kill()
 	}
 	e.server.Close()
-}
-
-func (r *run) setCurrent(inv *invocation) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.current = inv
-}
-
-func (r *run) getCurrent() *invocation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.current
 }

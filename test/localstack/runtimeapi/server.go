@@ -36,7 +36,7 @@ func (e *environment) next(w http.ResponseWriter, req *http.Request) {
 	select {
 	case <-req.Context().Done():
 	case inv := <-r.deliver:
-		r.setCurrent(inv)
+		r.current.Store(inv)
 		header := w.Header()
 		header.Set("Content-Type", "application/json")
 		header.Set("Lambda-Runtime-Aws-Request-Id", inv.id)
@@ -71,7 +71,7 @@ func (e *environment) answer(w http.ResponseWriter, req *http.Request, result fu
 	if err != nil || r == nil {
 		return // the process was killed while it answered
 	}
-	inv := r.getCurrent()
+	inv := r.current.Load()
 	id := req.PathValue("id")
 	if inv == nil || inv.id != id {
 		http.Error(w, `{"errorType":"InvalidRequestID","errorMessage":"Invalid request ID"}`, http.StatusBadRequest)
@@ -81,7 +81,7 @@ func (e *environment) answer(w http.ResponseWriter, req *http.Request, result fu
 		r.proc.Kill()
 		return
 	}
-	r.setCurrent(nil)
+	r.current.Store(nil)
 	inv.answer <- result(id, body)
 	w.WriteHeader(http.StatusAccepted)
 	io.WriteString(w, `{"status":"OK"}`)
