@@ -168,7 +168,7 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 		Limit:  bucket.Limit{Name: l.name, Capacity: l.v[capacity], Amount: l.v[amount], Period: l.v[period], Soft: l.soft},
 		Tokens: l.v[tokens], Used: l.v[used], Rest: im.rest(l), Held: l.held, Ended: l.ended.Low(),
 	}
-	if im.quota != nil && l.name != bucket.WCU {
+	if im.quota != nil {
 		ends := im.quota[table.AttrRemainders]
 		if im.rr.bad || !im.rr.hasRF || im.rr.rf != im.rf {
 			ends = nil

@@ -47,14 +47,13 @@ func (d *decoder) image(im *image, full bool) {
 			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
 		case table.AttrGeneration:
 			// An attribute of this name from another client is no generation.
-			n, ok := d.whole()
-			if im.generation = n; !ok || im.hasGeneration {
+			if im.generation, _ = d.whole(); im.hasGeneration {
 				im.generation = 0
 			}
 			im.hasGeneration = true
 		case table.AttrBorn:
-			n, ok := d.whole()
-			if im.born = max(0, n); !ok || im.hasBorn {
+			n, _ := d.whole()
+			if im.born = max(0, n); im.hasBorn {
 				im.born = 0
 			}
 			im.hasBorn = true
@@ -153,14 +152,13 @@ func partOf(field []byte) int {
 // cascade and parent are copies that other writers keep; a form that is not
 // ours counts as absent and takes nothing from the record.
 func (d *decoder) cascade(im *image, full bool) {
-	if !full || im.hasCascade || !d.s.open('{') {
-		if full && im.hasCascade {
-			im.wrong(`"cascade" twice`)
-		}
+	if im.hasCascade {
+		im.wrong(`"cascade" twice`)
+	}
+	if im.hasCascade = full; !full || !d.s.open('{') {
 		d.s.skip()
 		return
 	}
-	im.hasCascade = true
 	members := 0
 	for first := true; d.s.more('}', &first); {
 		members++

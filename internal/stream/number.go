@@ -18,7 +18,7 @@ func (d *decoder) integer(im *image, n *int64, has *bool, problem string) {
 	*n, *has = v, true
 }
 
-// whole reads a number attribute that must be whole.
+// whole reads a number attribute that must be whole; it is 0 if it is none of 64 bits.
 func (d *decoder) whole() (int64, bool) {
 	t, ok := d.attr("N")
 	if !ok {
@@ -65,8 +65,11 @@ func (d *decoder) digits() (n int64, long string, ok bool) {
 	return 0, string(t), true
 }
 
-// parseInt reads an optional minus sign and digits.
+// parseInt reads an optional minus sign and digits. Without them, or beyond 64 bits, it is 0 and false.
 func parseInt(b []byte) (int64, bool) {
 	n, err := strconv.ParseInt(string(b), 10, 64)
-	return n, err == nil && b[0] != '+'
+	if err != nil || b[0] == '+' {
+		return 0, false
+	}
+	return n, true
 }

@@ -133,7 +133,10 @@ func number(raw json.RawMessage) (int64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
+	if err != nil {
+		return 0, false
+	}
+	return n, true
 }
 
 func naiveRecord(raw json.RawMessage) (c Change, seq string, ignored bool, err error) {

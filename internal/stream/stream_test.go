@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -113,7 +114,8 @@ func seeds() [][]byte {
 		batch(2, 2),
 		[]byte(`{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"PK":{"S":"n/BUCKET#e#r#0"},"SK":{"S":"#STATE"}},"NewImage":{"b_x_tk":{"N":"1"}},"SequenceNumber":"1","ApproximateCreationDateTime":1e9}}]}`),
 		streamtest.Payload(
-			streamtest.Record{Sequence: "9", Created: t0, New: now.Item(), Label: "2026-02-28T23:59:59.999"},
+			streamtest.Record{Sequence: strings.Repeat("9", 40), Created: t0, New: now.Item(),
+				Label: "2026-02-28T23:59:59.999"},
 			streamtest.Record{Sequence: "3", Created: t0, New: now.Item(), Label: "1795245763.946449995"}),
 		[]byte(`{"Records":[null,[],{"eventName":"REMOVE"}]}`),
 		append([]byte(`{"window":{"start":"2020-07-30T17:00:00Z","end":"2020-07-30T17:05:00Z"},"state":{"1":"282"},"shardId":"shard123456789",`+
@@ -131,7 +133,8 @@ var pieces = []string{
 	`{"N":"1.5"}`, `{"S":"x"}`, `{"NULL":true}`, `{"M":{}}`, `"x":1,`, `"rf":{"N":"5"},`, `"gn":{"N":"7"},`,
 	`"hu":{"N":"7"},`, `"o_x":{"N":"-7"},`, `"x_x":{"N":"7"},`, `"x_rpm":{"S":"7"},`, `"o_wcu":{"N":"-7"},`, `"o_":{"N":"1"},`,
 	`"dn":{"N":"9000"},`, `"dn":{"N":"-1"},`, `"dn":{"S":"1"},`, `"b_#_tc":{"N":"5"},`, `"x_#":{"N":"5"},`, `"bn":{"N":"-9"},`, `"bn":{"N":"9"},`,
-	`"gn":{"S":"8"},`, `"window":{},`, `"state":{"v":1},`,
+	`"gn":{"S":"8"},`, `"gn":{"N":"9223372036854775808"},`, `"bn":{"N":"9223372036854775808"},`, `"s_rpm_ep":{"N":"1"},`,
+	`"cascade":[true],`, `"window":{},`, `"state":{"v":1},`,
 	`"isFinalInvokeForWindow":true,`, `"shardId":"s",`, `{"N":"99999999999999999999"}`,
 	`"rr":{"M":{"rf":{"N":"5"},"r":{"M":{"x":{"N":"1"}}}}},`,
 	`"eventSourceARN":"x/stream/2025-01-01T00:00:00",`, `/stream/`, `9`, `T`, `12:`,
