@@ -32,7 +32,8 @@ func TestRecordsSurviveStorage(t *testing.T) {
 		"threshold": {threshold.Item(), threshold, []string{layout.AttrResource, attrLimitName, AttrAt, attrPeriodEnd}, nil,
 			func(it item.Item) (any, error) { return DecodeThreshold(it) }},
 		"usage": {snapshot.Item(), snapshot, []string{layout.AttrResource, layout.AttrWindow, attrWindowStart},
-			item.Item{attrCount("rpm"): &types.AttributeValueMemberN{Value: "1.5"}},
+			item.Item{attrCount("rpm"): &types.AttributeValueMemberN{Value: "1.5"},
+				item.AttrSK: item.S(layout.SKUsagePrefix + "other#2023-11-14")},
 			func(it item.Item) (any, error) { return DecodeSnapshot(it) }},
 	} {
 		if got, err := c.decode(c.it); err != nil || !reflect.DeepEqual(got, c.want) {

@@ -138,10 +138,14 @@ func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
 	}
 }
 
-// A record that only refills has nothing to count: it is no part, and costs no write.
+// A record that only refills has nothing to count: it is no part, and costs no write. One in which a limit vanishes
+// is a part, also if that limit has counted nothing: the next record begins without it.
 func TestARefillIsNoPart(t *testing.T) {
 	parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly)
 	check.Equal(t, len(parts), 0, "%+v", parts)
+	vanishes := grew("1", t0, 5, 5)
+	vanishes.Used = append(vanishes.Used, stream.Used{Limit: "tpm", Was: true})
+	check.Equal(t, len(Extend(nil, Fold([]stream.Change{vanishes}), Hourly)), 1, "parts of a limit that vanishes")
 }
 
 // A part follows the one before if a snapshot is written for that: not if it has only a new generation,
