@@ -144,7 +144,9 @@ func TestAWindowIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%s: %q, %v, stored %q", stored, form, err, Stored(form, "Asia/Tokyo"))
 		}
 	}
-	if _, err := ReadSchedule("3h9s500", ""); err == nil {
-		t.Error("a version that nobody knows is read")
+	for _, stored := range []string{"3h9s500", "1h99s500"} { // an unknown version, and no hour
+		if _, err := ReadSchedule(stored, ""); err == nil {
+			t.Errorf("%s is read", stored)
+		}
 	}
 }
