@@ -30,7 +30,7 @@ func TestNumbers(t *testing.T) {
 	}
 	for _, n := range []string{"", "-", "--1", "+1", "01", "-01", "00", "1.", ".5", "-.5", "1.e5", ".e5", "1e",
 		"1e+", "1e-", "1.5e",
-		"1.5.5", "1e5.5", "1x", "x1", " 1", "1 ", "1e5x", "1,5", "NaN", "e5"} {
+		"1.5.5", "1e5.5", "1x", "x1", " 1", "1 ", "1e5x", "1,5", "NaN", "e5", "true", "null", "[]"} {
 		check.Equal(t, plainly(t, `{"N":"`+n+`"}`), `has "`+n+`" for a number`, "number %q", n)
 	}
 }
