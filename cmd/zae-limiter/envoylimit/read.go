@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ type descriptor struct {
 
 type rateLimit struct {
 	Unit       unit       `yaml:"unit"`
-	Multiplier uint32     `yaml:"unit_multiplier"`
+	Multiplier string     `yaml:"unit_multiplier"` // a number, of which the unit says how large it may be
 	Requests   uint32     `yaml:"requests_per_unit"`
 	Unlimited  flag       `yaml:"unlimited"`
 	Name       string     `yaml:"name"`
@@ -246,10 +247,12 @@ func (p *parser) rule(l *rateLimit, path string) *rule {
 	}
 	u, multiplier := ratelimit.RateLimitResponse_RateLimit_Unit(l.Unit), uint32(1)
 	if line := l.Lines["unit_multiplier"]; line != 0 {
-		most := uint32(longest / periods[u])
-		if multiplier = l.Multiplier; multiplier < 1 || multiplier > most {
-			p.refuse(line, "unit_multiplier is %d, want 1 to %d", multiplier, most)
+		most := uint64(longest / periods[u])
+		n, err := strconv.ParseUint(l.Multiplier, 10, 32)
+		if err != nil || n < 1 || n > most {
+			p.refuse(line, "unit_multiplier is %q, want 1 to %d", l.Multiplier, most)
 		}
+		multiplier = uint32(n)
 	}
 	r.set(l.Requests, u, multiplier)
 	return r

@@ -54,7 +54,9 @@ func TestConfigurationErrors(t *testing.T) {
 			`unit: found "eon", want second, minute, hour, day, week, month or year` + "\n" +
 			`6: descriptors: rate_limit: requests_per_unit: found "-1", want 0 to 4294967295`,
 		limit + "{unit: year, requests_per_unit: 1, unit_multiplier: 11}": "4: " +
-			"unit_multiplier is 11, want 1 to 10",
+			`unit_multiplier is "11", want 1 to 10`,
+		limit + "{unit: year, requests_per_unit: 1, unit_multiplier: -1}": "4: " +
+			`unit_multiplier is "-1", want 1 to 10`,
 		limit + "{unit: day, requests_per_unit: 4294967296}": "4: descriptors: rate_limit: " +
 			`requests_per_unit: found "4294967296", want 0 to 4294967295`,
 		limit + "{unit: day, unlimited: true}": "4: unlimited is true and there is a unit, " +
@@ -63,7 +65,7 @@ func TestConfigurationErrors(t *testing.T) {
 			`name is "x": a rate limit cannot replace itself`,
 		limit + "\n    unlimited: true\n    replaces:\n    - {}": "7: name is empty, " +
 			"want the name of a rate limit that is replaced",
-		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 0}": "4: unit_multiplier is 0, want 1 to 3650",
+		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 0}": `4: unit_multiplier is "0", want 1 to 3650`,
 		limit + "{unit: day, requests_per_unit: [1]}": "4: descriptors: rate_limit: " +
 			"requests_per_unit: found a list, want 0 to 4294967295",
 		"domain: a\n---\n[": "4: did not find expected node content",
