@@ -183,7 +183,7 @@ func TestDivide(t *testing.T) {
 }
 
 // A bucket of very many shards is raised in several transactions, on all of them. After one that fails no other is
-// sent. One that is refused is tried again only where nothing is written yet.
+// sent. One that is refused is tried again only where nothing is written yet. Where nothing is, nothing was added.
 func TestResetOfVeryManyShards(t *testing.T) {
 	for _, c := range []struct {
 		refused    bool
@@ -217,6 +217,9 @@ func TestResetOfVeryManyShards(t *testing.T) {
 		w.db.SetHook(nil)
 		if sent != c.want || !errors.Is(err, c.err) {
 			t.Errorf("from transaction %d on, refused %v: %d sent, want %d: %v", c.from, c.refused, sent, c.want, err)
+		}
+		if len(added) == 0 != (c.from == 1) {
+			t.Errorf("from transaction %d on: added %v", c.from, added)
 		}
 		if c.err == nil && (added["rpm"] != 12_800 || w.left() != 12_800) {
 			t.Errorf("added %v, %d left; want 12800", added, w.left())
