@@ -112,8 +112,8 @@ func (n *Namespace) commit(
 	return before, err
 }
 
-// untilHeld repeats a change, which reads and then writes, until nobody has changed meanwhile what it read. If that
-// never is so, the error is ErrBusy.
+// untilHeld runs a change, which reads and then writes. It runs it again while others change, before it writes, what
+// it has read. After callAttempts the error is ErrBusy.
 func untilHeld(change func() error) error {
 	for range callAttempts {
 		err := change()

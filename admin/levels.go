@@ -185,7 +185,7 @@ func (n *Namespace) raise(ctx context.Context, r raising) (map[string]int64, err
 	return added, fail(err, "raise bucket %s", r.of)
 }
 
-// raiseOnce tries to once.
+// raiseOnce makes one attempt.
 func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]int64, err error) {
 	shards, err := n.shards(ctx, r.of.Entity, r.of.Resource)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestFoundBucketsAreListedWithTheRest(t *testing.T) {
 	r.take("first", 0, 1, 100)
 	r.take("second", 0, 1, 100)
 	payload := windowed(records(r.since(0)), nil, true)
-	for attempt, want := range []int{1, 0, 2} { // of those that an attempt counts, and then of those that it finds
+	for attempt, want := range []int{1, 0, 2} { // the last lists both
 		lists := 0
 		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			for _, w := range op.Writes {

@@ -147,7 +147,7 @@ func (s *shell) has(what string) {
 			all = append([]limitertest.Trouble{{Operations: []string{operation}, Times: times}}, all...)
 		}
 		s.table.Trouble(all[:len(all)*min(1, len(of))]...)
-	case "fresh": // another table, which nobody has opened
+	case "fresh": // an empty table, not opened yet
 		s.table = limitertest.New(s)
 		s.memory = s.table
 	case "refuse": // limits of acme that are not served

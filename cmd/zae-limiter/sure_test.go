@@ -32,13 +32,13 @@ func TestAQuestionIsInterrupted(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		var errs strings.Builder
 		a := &app{in: in, errs: &errs, interrupted: ctx.Done()}
-		told := make(chan error, 1)
-		go func() { told <- a.sure("Change it?") }()
+		ended := make(chan error, 1)
+		go func() { ended <- a.sure("Change it?") }()
 		synctest.Wait()
 		interrupt()
 		synctest.Wait()
 		select {
-		case err := <-told:
+		case err := <-ended:
 			if err == nil || !strings.Contains(err.Error(), "nothing was changed") || status(err) != failed ||
 				errs.String() != "Change it? [y/N] \n" {
 				t.Errorf("error %v after %q", err, errs.String())
@@ -284,8 +284,8 @@ func refuses(begin stored, p played, real *strings.Replacer, args []string) {
 	}
 }
 
-// What cannot be read is shown as that, and is removed when the answer is yes. Nobody is asked without an answer
-// of the table.
+// An unreadable bucket is shown as unreadable, and removed after a yes. There is no question while the table does not
+// answer.
 func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		s, _, _ := furnished(t)

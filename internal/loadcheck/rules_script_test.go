@@ -29,13 +29,13 @@ func TestWindows(t *testing.T) {
 		if !ok {
 			t.Fatalf("no ---- in:\n%s", block)
 		}
-		out = append(out, story+"\n----\n"+tell(t, story))
+		out = append(out, story+"\n----\n"+played(t, story))
 	}
 	check.Golden(t, file, strings.Join(out, "\n\n")+"\n", *update)
 }
 
-// tell plays one story.
-func tell(t *testing.T, story string) string {
+// played returns what one story leads to.
+func played(t *testing.T, story string) string {
 	var b Bound
 	var events []Event
 	kinds := map[string]Kind{"grant": Grant, "return": Return, "passing": Passing}

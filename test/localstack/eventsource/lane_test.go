@@ -71,18 +71,18 @@ func times(n int, f function) function {
 // idle reports whether nothing waits and nothing is under way.
 func (l *lane) idle() bool { return len(l.waiting)+len(l.work)+len(l.late) == 0 }
 
-// drive runs l until nothing is left and tells the story: deliveries, then
+// drive runs l until nothing is left, and returns what happened: deliveries, then
 // drops with their reason. Time jumps to where the lane asks to be woken.
 func drive(l *lane, f function, now int64) string {
 	var story []string
-	tell := func(drops []GivenUp) {
+	report := func(drops []GivenUp) {
 		for _, d := range drops {
 			story = append(story, fmt.Sprintf("drop %s %s after %d", span(d.Records), d.Condition, d.Invokes))
 		}
 	}
 	for range 1000 {
 		s := l.next(now)
-		tell(s.drops)
+		report(s.drops)
 		if s.invoke == nil {
 			if s.until == 0 {
 				return strings.Join(story, "; ")
@@ -119,7 +119,7 @@ func drive(l *lane, f function, now int64) string {
 			word = "failed"
 		}
 		story = append(story, span(batch)+" "+word)
-		tell(l.done(o, now).drops)
+		report(l.done(o, now).drops)
 	}
 	return strings.Join(story, "; ") + "; and so on"
 }

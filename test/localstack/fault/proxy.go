@@ -141,7 +141,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.count(call.Operation, func(u *Usage) { u.Calls++ })
 	f := p.decide(call)
 	if f.Delay > 0 && smithytime.SleepWithContext(r.Context(), f.Delay) != nil {
-		return // nobody waits for the answer
+		return // the caller has left
 	}
 	real := f.Answer == nil && !f.Reset && !f.HalfAnswer
 	var status int

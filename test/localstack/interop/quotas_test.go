@@ -183,7 +183,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 	})
 }
 
-// earlier makes a bucket look as if it had last been written so long ago, in the period of that instant.
+// earlier moves the last write of a bucket back in time, into the period of that instant.
 func (w *world) earlier(entity string, by time.Duration) {
 	w.Helper()
 	b := w.bucket(entity, "api")

@@ -178,7 +178,7 @@ func TestMigrationRehearsed(t *testing.T) {
 		defer running.Wait()
 		defer stop()
 		work := func() {
-			enough := f.done() + 2*len(f.isOurs) // then somebody has asked for both tenants
+			enough := f.done() + 2*len(f.isOurs) // requests of both tenants among them
 			for time.Sleep(time.Second); f.done() < enough; time.Sleep(10 * time.Millisecond) {
 				check.Must(d, d.Context().Err())
 			}
