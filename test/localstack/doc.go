@@ -2,7 +2,8 @@
 // machine and without Docker, to run the built functions and the client end to
 // end.
 //
-// The parts, each its own package. Of the product they import the specification of the table:
+// The parts, each its own package. Of the product they import the specification of the table and the
+// reader of its stream:
 //
 //	engine      starts dynoxide or DynamoDB Local, or takes the server at the SDK's endpoint variables
 //	tablespec   reads the functions of the synthesized template, and their event source mappings

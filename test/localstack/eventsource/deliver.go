@@ -2,25 +2,29 @@ package eventsource
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
 // take filters the records of one read and hands them to their lanes at once, so that they can be
 // delivered together.
-func (m *Mapping) take(records []Record) {
-	woken := map[*worker]bool{}
-	pass := make([]bool, len(records))
-	for i, r := range records {
-		pass[i] = m.filter.Pass(r.Body)
+func (m *Mapping) take(_ context.Context, payload []byte) (answer []byte, err error) {
+	var event struct{ Records []json.RawMessage }
+	if err := json.Unmarshal(payload, &event); err != nil {
+		return nil, err
 	}
+	var passed []Record
+	for _, body := range event.Records {
+		if m.filter.Pass(body) {
+			passed = append(passed, newRecord(body))
+		}
+	}
+	woken := map[*worker]bool{}
 	m.update(func() {
-		m.stats.Records += len(records)
+		m.stats.Records += len(event.Records)
+		m.stats.Filtered += len(event.Records) - len(passed)
 		now := m.cfg.Now()
-		for i, r := range records {
-			if !pass[i] {
-				m.stats.Filtered++
-				continue
-			}
+		for _, r := range passed {
 			w := m.lanes[pick(r.partition, m.cfg.Shards)*m.cfg.Settings.Factor+pick(r.item, m.cfg.Settings.Factor)]
 			w.lane.add(now, r)
 			woken[w] = true
@@ -32,6 +36,7 @@ func (m *Mapping) take(records []Record) {
 		default:
 		}
 	}
+	return []byte("{}"), nil
 }
 
 // drive performs the steps of the worker's lane, until ctx ends.

@@ -51,7 +51,7 @@ type Mapping struct {
 	failure error // first error that polling could not get over
 	lanes   []*worker
 	givenUp []GivenUp
-	passes  int           // complete passes over the stream's shards that found its end
+	read    reading
 	changed chan struct{} // closed and replaced whenever one of the above changes
 }
 
@@ -89,7 +89,7 @@ func Start(cfg Config) (*Mapping, error) {
 	if cfg.Replaces != nil {
 		m.inherit(cfg.Replaces)
 	}
-	m.done.Go(func() { (&poller{m: m}).run(ctx) })
+	m.done.Go(func() { m.poll(ctx) })
 	for _, w := range m.lanes {
 		m.done.Go(func() { m.drive(ctx, w) })
 	}
@@ -114,11 +114,8 @@ func (m *Mapping) Stats() Stats {
 // been filtered, processed or given up, late duplicates included. It returns
 // an error when ctx ends or the stream cannot be read.
 func (m *Mapping) Drain(ctx context.Context) error {
-	// The pass under way may be past a shard already, so wait for the next.
-	m.mu.Lock()
-	target := m.passes + 2
-	m.mu.Unlock()
-	if err := m.await(ctx, func() bool { return m.passes >= target }); err != nil {
+	m.update(func() { m.read.quiet = 0 })
+	if err := m.await(ctx, func() bool { return m.read.done() }); err != nil {
 		return err
 	}
 	m.mu.Lock()

@@ -117,6 +117,9 @@ func TestEveryChangeOnceAndInOrder(t *testing.T) {
 				}
 			}
 			f.drain(m)
+			f.add("late")
+			f.drain(m)
+			check.Slices(t, got.values["late"], []string{"1"}, "a record after everything was read")
 			var want []string
 			for i := range rounds {
 				want = append(want, strconv.Itoa(i+1))
@@ -126,7 +129,7 @@ func TestEveryChangeOnceAndInOrder(t *testing.T) {
 			}
 			s := m.Stats()
 			t.Logf("%s: %+v", kind, s)
-			if s.Records != items*rounds || s.Processed != items*rounds || s.Largest > 7 || s.Batches != got.batches {
+			if s.Records != items*rounds+1 || s.Processed != items*rounds+1 || s.Largest > 7 || s.Batches != got.batches {
 				t.Errorf("stats %+v, batches seen %d", s, got.batches)
 			}
 		})
