@@ -12,35 +12,35 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Words of this file: a want is what a request needs of one bucket, limits and costs. A desk decides about
-// it, see internal/desk. An attempt is what this call has done so far. A grant is what a request was given of
-// one bucket, and becomes a lease.
+// In this file a want is what a request needs of one bucket: limits and costs. A desk decides about
+// it, see internal/desk. An attempt is the state of one call so far. A grant is what a request got
+// of one bucket; it becomes a lease.
 
-// Acquire takes the costs from all limits of an entity and resource, all or nothing, and
-// returns a lease on what it took. It never waits for tokens.
+// Acquire takes the costs from all limits of an entity and resource, all or nothing, and returns a
+// lease on them. It never waits for tokens.
 //
-// Warm, it sends one UpdateItem and reads nothing. A request that the last image of the
-// bucket cannot cover is denied without a call, until that image is older than
-// Options.DenyFor. It blocks for as long as its calls take, bounded by ctx and
-// Options.Timeout. If others take the tokens faster, it is denied after three round trips
-// at most, or sooner if ctx leaves no time for another one. That is ErrLimited, never
-// ErrUnknown: each write was answered. To read all shards, because no single one has the tokens,
-// is one of the three, up to a hundred shards. New buckets, limits that are not cached and
-// limits that the bucket does not have yet take round trips of their own.
+// On a warm bucket it sends one UpdateItem and reads nothing. A request that the last image of the
+// bucket cannot cover is denied without a call, until that image is older than Options.DenyFor.
+// Acquire blocks for as long as its calls take, bounded by ctx and Options.Timeout. If others take
+// the tokens first, it is denied after at most three round trips, or sooner if ctx leaves no time
+// for another one. The error is then ErrLimited, never ErrUnknown: each write was answered. If no
+// single shard has the tokens, reading all shards, up to a hundred, is one of the three. New
+// buckets, limits that are not cached and limits that the bucket does not have yet take round trips
+// of their own.
 //
-// An entity that cascades is charged together with its parent, and with up to two more
-// above, as their own flags say: one UpdateItem each, at once. If one denies, the others are
-// given back. Buckets that are not there yet are created in one transaction. Each entity has
-// limits of its own stored for the resource, with all the names that costs are given for;
-// Request.Limits are for the first entity. A parent that does not exist, a circle and a
-// fifth level are ErrInvalid.
+// An entity that cascades is charged together with its parent, and with up to two more above, as
+// their own flags say: one UpdateItem each, at the same time. If one denies, the others are given
+// back. Buckets that do not exist yet are created in one transaction. Each of these entities needs
+// stored limits for the resource, with all the names that have costs; Request.Limits are for the
+// first entity only. A parent that does not exist, a circle and a fifth level are ErrInvalid.
 //
 // The error is one of ErrLimited (a *LimitError), ErrUnavailable, ErrUnknown, ErrInvalid,
-// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrDisabled, ErrNamespace, ErrSetup, ErrCanceled and ErrClosed. Policies
-// concern two of them: ErrUnavailable and ErrUnknown become a lease that has charged nothing
-// (PolicyAllow), or one of this process's own share (PolicyLocal). After a few calls in a row
-// that were throttled or had no answer, calls are ErrUnavailable at once. Four times a second
-// one of them probes first, for at most 100 ms. Once the table answers, all are sent again.
+// ErrUnreadable, ErrTooLarge, ErrNoLimits, ErrDisabled, ErrNamespace, ErrSetup, ErrCanceled and
+// ErrClosed. A policy applies to two of them: ErrUnavailable and ErrUnknown become a lease that has
+// charged nothing (PolicyAllow), or one from this process's own share (PolicyLocal). After a few
+// calls in a row that were throttled or had no answer, calls are ErrUnavailable at once. Four times
+// a second one of them first probes the table, for at most 100 ms. Once the table answers, all
+// calls are sent again.
 func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	begin := l.begin()
 	lease, writes, err := l.acquire(ctx, req, nil)
@@ -48,9 +48,10 @@ func (l *Limiter) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	return lease, err
 }
 
-// acquire takes the costs of a request, and returns how many writes were sent for it. The tries are of one that
-// waits; nil is one that does not, and may be granted from held tokens. Three outcomes are errors: denied,
-// unavailable and unknown; the policy of the call decides about the last two.
+// acquire takes the costs of a request, and returns how many writes it sent. The tries belong to a
+// request that waits; nil is a request that does not, and that may be granted from held tokens.
+// Three outcomes are errors: denied, unavailable and unknown; the call's policy decides about the
+// last two.
 func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt) (lease *Lease, writes int,
 	err error) {
 	if !l.desks.Enter() {
@@ -114,8 +115,8 @@ func (l *Limiter) parts(req Request, room []portion) ([]portion, error) {
 	return room, nil
 }
 
-// portion checks one part of a request. A busy process brings the same limits again and again: those that the last
-// request for the bucket had need no second look.
+// portion checks one part of a request. A busy process sends the same limits again and again:
+// if they are equal to the ones before, they are not checked again.
 func (l *Limiter) portion(req Request) (p portion, err error) {
 	p.Request = req
 	if err = req.validate(); err != nil || req.Limits == nil {
@@ -155,14 +156,14 @@ func (l *Limiter) take(ctx context.Context, parts []portion, tries *desk.Attempt
 	return l.desks.Take(bounded, wants, tries)
 }
 
-// Do acquires, runs fn with the lease, and commits the lease. When fn returns an error while ctx
-// goes on, it rolls back: everything taken is given back, unless fn has settled (see [Lease.Settle]).
-// What the caller can cause gives nothing back: when fn panics, or ctx has ended, Do commits.
-// Neither is cut short when ctx is done; both are bounded by Options.Timeout.
+// Do acquires, runs fn with the lease, and commits the lease. If fn returns an error while ctx goes
+// on, Do rolls back: it gives everything back, unless fn has settled (see [Lease.Settle]). A client
+// cannot cause a refund: if fn panics, or ctx has ended, Do commits. Neither is cut short when ctx
+// is done; both are bounded by Options.Timeout.
 //
-// The error is Acquire's if fn did not run, else fn's own, joined with a
-// *SettleError if the lease could not be committed or given back. fn may end the lease
-// itself. It must not use the lease after it has returned.
+// The error is Acquire's if fn did not run, otherwise fn's own, joined with a *SettleError if the
+// lease could not be committed or rolled back. fn may end the lease itself, and must not use the
+// lease after it has returned.
 func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, *Lease) error) error {
 	lease, err := l.Acquire(ctx, req)
 	if err != nil {
@@ -192,17 +193,15 @@ func (l *Limiter) Do(ctx context.Context, req Request, fn func(context.Context, 
 // AllowResource is the resource that [Limiter.Allow] takes from.
 const AllowResource = "default"
 
-// Allow takes one token from each limit of an entity, all or nothing, and returns nil if
-// they were there. It is Acquire with a cost of one of each limit, on the resource
-// [AllowResource], for callers that have one thing to limit and settle nothing: the
-// tokens stay taken.
+// Allow takes one token from each limit of an entity, all or nothing, and returns nil if they were
+// there. It is Acquire with a cost of one of each limit, on the resource [AllowResource], for
+// callers that limit a single thing and settle nothing: the tokens stay taken.
 //
 //	err := l.Allow(ctx, "acme", limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 10_000))
 //
-// At least one limit is needed, and none may be named twice; limits that are stored are
-// for Acquire. Errors, blocking and price are as of Acquire: a denial is a
-// [*LimitError] that says when to try again. Under PolicyAllow and PolicyLocal a table
-// that does not answer does not make it an error.
+// It needs at least one limit, and no name twice; for stored limits use Acquire. Errors, blocking
+// and price are the same as Acquire's: a denial is a [*LimitError] that says when to try again.
+// Under PolicyAllow and PolicyLocal a table that does not answer is not an error.
 func (l *Limiter) Allow(ctx context.Context, entity string, limits ...Limit) error {
 	costs := make(Costs, len(limits))
 	for _, limit := range limits {

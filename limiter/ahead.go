@@ -6,12 +6,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
-// next requests from that, without a call. See docs/hot-keys.md.
+// With Options.Ahead, or Limit.Ahead, a process takes more with a charge than the request needs,
+// and grants its next requests from the rest, without a call. See docs/hot-keys.md.
 
-// atHand grants a request from the tokens that this process has prefetched. It is nil if they do not
-// cover it, if the request has several parts, cascades or is granted anyway, or if its limits have to be
-// looked up. It makes no call, and does not ask whether one would be answered.
+// atHand grants a request from the tokens that this process has prefetched. It returns nil if they
+// do not cover it, if the request has several parts, cascades or is granted anyway, or if its
+// limits have to be looked up. It makes no call, and does not ask whether one would be answered.
 func (l *Limiter) atHand(ctx context.Context, req Request, parts []portion) *Lease {
 	p := &parts[0]
 	k := l.desks.Get(p.name())

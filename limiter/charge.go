@@ -10,12 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Charge takes more for the same request now, or is denied, like an Acquire with these
-// costs. It is for work whose end is not known, such as a stream. What it takes belongs to the
-// lease: Rollback gives it back too, and it counts on top of earlier settlements. It is
-// charged where Settle settles, not to parts of [Request.Also]. It blocks and fails like
-// [Limiter.Acquire]. If it fails, the lease stays as it was. If the lease has ended meanwhile, the
-// tokens are given back, and the error is ErrLeaseClosed.
+// Charge takes more for the same request now, or is denied, like an Acquire with these costs. It is
+// for work whose end is not known, such as a stream. The tokens belong to the lease: Rollback gives
+// them back too, and they count on top of earlier settlements. Charge charges the bucket that
+// Settle settles, not the parts of [Request.Also]. It blocks and fails like [Limiter.Acquire]; if
+// it fails, the lease stays as it was. If the lease has ended in the meantime, the tokens are given
+// back, and the error is ErrLeaseClosed.
 func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	le.mu.Lock()
 	req, closed, nothing := le.request, le.closed, le.nothing()
@@ -54,8 +54,8 @@ func (le *Lease) Charge(ctx context.Context, more Costs) error {
 	return nil
 }
 
-// mostCost bounds what a lease settles of a limit: what a request can cost, and as
-// much again that was charged.
+// mostCost bounds the settled cost of a limit: the most that a request can cost, and as much again
+// that was charged.
 const mostCost = 2 * MaxTokens
 
 // join takes over another charge of the same level, which ended before a turn.

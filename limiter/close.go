@@ -11,14 +11,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// Commit ends the lease of work that is done. It writes what Settle has said: the difference
-// to the tokens taken, in one write for each item charged, or in one of others (see
-// Options.SettleWithin). Without a difference it makes no call.
-// It blocks until it is answered, bounded by ctx and Options.Timeout; Rollback and Do settle also
-// when ctx is done. A failure is a *SettleError, which says whether Commit may be called again;
-// nothing is settled twice. A bucket that was deleted meanwhile needs no settling. On a lease
-// that has ended it returns ErrLeaseClosed. With Options.SettleWithin it hands the difference
-// over, makes no call, and returns nil.
+// Commit ends the lease of work that is done. It writes what Settle has recorded: the difference to
+// the tokens taken, in one write for each item charged, or together with another write (see
+// Options.SettleWithin). Without a difference it makes no call. It blocks until the write is
+// answered, bounded by ctx and Options.Timeout; Rollback and Do settle even if ctx is done. A
+// failure is a *SettleError, which says whether Commit may be called again; nothing is settled
+// twice. A bucket that has been deleted needs no settling. On a lease that has ended Commit returns
+// ErrLeaseClosed. With Options.SettleWithin it hands the difference over, makes no call, and
+// returns nil.
 func (le *Lease) Commit(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -28,11 +28,11 @@ func (le *Lease) Commit(ctx context.Context) error {
 	return le.end(ctx, "commit", (*charged).pay)
 }
 
-// Rollback ends the lease of work that failed. It gives back everything that the lease has
-// taken, to the items that have paid it. But costs given to Settle have arisen: it
-// writes those instead, as Commit does. On a lease that has ended it does nothing and returns
-// nil, so it can be deferred before the work begins. Callers that have given up call it too, so
-// it goes on when ctx is done; Options.Timeout bounds it. It fails like Commit.
+// Rollback ends the lease of work that failed. It gives everything that the lease has taken back to
+// the items that paid it. But costs recorded by Settle are real: it writes those instead, as Commit
+// does. On a lease that has ended it does nothing and returns nil, so it can be deferred before the
+// work begins. Callers that have given up call it too, so it goes on when ctx is done, bounded by
+// Options.Timeout. It fails like Commit.
 func (le *Lease) Rollback(ctx context.Context) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -52,8 +52,8 @@ func (a *charged) back() {
 	}
 }
 
-// pay makes the settled costs due, less the taken ones. If more is due, the first item pays.
-// If less, those that paid get it back, each at most what it paid.
+// pay makes the difference between settled and taken costs due. If more is due, the first item
+// pays. If less, the items that paid get it back, each at most its own payment.
 func (a *charged) pay() {
 	for i := range a.items {
 		a.items[i].due = nil
@@ -73,8 +73,8 @@ func (a *charged) pay() {
 	}
 }
 
-// settle writes one adjustment per item, all at once: one after the other, a lease on many
-// shards would exceed the time of one call. A written adjustment is noted as taken, so that a
+// settle writes one adjustment for each item, all at the same time: one after the other, a lease on
+// many shards would exceed the time of one call. A written adjustment counts as taken, so that a
 // repeated call does not settle it twice.
 func (l *Limiter) settle(ctx context.Context, op string, a *charged) error {
 	bounded := l.desks.Bounded(ctx)

@@ -14,28 +14,31 @@ import (
 // maxDrain bounds for how long a bucket is drained.
 const maxDrain = 24 * time.Hour
 
-// Drain lets nobody be granted anything of a bucket for a while, in all processes: for a provider that has refused
-// a request and says when to try again, as LLM APIs do by 429 and Retry-After.
+// Drain stops all processes from being granted anything of a bucket for a while: for a provider
+// that has refused a request and says when to try again, as LLM APIs do with 429 and Retry-After.
 //
 //	err := l.Drain(ctx, "openai", "gpt-4", retryAfter)
 //
-// When wait is over the bucket holds nothing, and refills as ever; RetryAfter of denials says so. However many
-// processes drain it, in any order, the latest instant counts, once. Usage counts nothing of it. Python clients
-// obey it as they obey a debt.
+// At the end of wait the bucket is empty, and refills as usual; RetryAfter of denials accounts for
+// that. If several processes drain it, in any order, the latest instant counts, once. Usage does
+// not count drained tokens. Python clients respect a drain as they respect a debt.
 //
-// All limits of the bucket that refill and deny are drained, slow ones too: one of 1,000 a day then has its next
-// token 86 s later. Quotas, in-flight and soft limits stay as they are. So do buckets that the entity cascades to,
-// and what the request charged elsewhere: name the bucket that stands for the provider.
+// All limits of the bucket that refill and deny are drained, slow ones too: the next token of a
+// limit of 1,000 a day is then 86 s away. Quotas, in-flight limits and soft limits stay as they
+// are. So do buckets that the entity cascades to, and everything that the request charged
+// elsewhere: name the bucket that stands for the provider.
 //
-// Granted all the same are what other processes hold that they took ahead (Options.Ahead), Wait and Reserve that
-// have their turn already, and what leases give back after the drain, which counts as refilled. So end the lease
-// of the refused request first. Shares of PolicyLocal are not drained.
+// Three things are still granted: tokens that other processes have taken ahead (Options.Ahead),
+// calls of Wait and Reserve whose turn has come already, and tokens that leases give back after the
+// drain, which count as refilled. So end the lease of the refused request first. Shares of
+// PolicyLocal are not drained.
 //
-// wait is at most a day, and is rounded up to milliseconds; zero or less does nothing. So does a bucket that does
-// not exist. If nothing of the bucket can be drained, the error is ErrInvalid. Drain blocks until DynamoDB
-// answers, bounded by ctx and Options.Timeout: it reads all shards, and sends one write for each that would hold
-// anything. Other errors are ErrUnavailable, ErrUnknown, ErrUnreadable, ErrSetup, ErrCanceled and ErrClosed; some
-// shards may be drained then. It may be called again after any of them.
+// wait is at most a day, and is rounded up to milliseconds; zero or less does nothing, as does the
+// drain of a bucket that does not exist. If no limit of the bucket can be drained, the error is
+// ErrInvalid. Drain blocks until DynamoDB answers, bounded by ctx and Options.Timeout: it reads all
+// shards, and sends one write for each shard that would hold anything. Other errors are
+// ErrUnavailable, ErrUnknown, ErrUnreadable, ErrSetup, ErrCanceled and ErrClosed; some shards may
+// have been drained then. It may be called again after any of them.
 func (l *Limiter) Drain(ctx context.Context, entity, resource string, wait time.Duration) error {
 	if err := errors.Join(validate.Entity("entity", entity), validate.Resource("resource", resource)); err != nil {
 		return err

@@ -16,54 +16,53 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Every error of this package is, by errors.Is, one of these.
+// Every error of this package matches one of these by errors.Is.
 var (
 	// ErrLimited: denied, nothing was taken. The error is a *LimitError.
 	ErrLimited = errors.New("limiter: limit exceeded")
-	// ErrUnavailable: no decision, nothing was written. The call was throttled to the
-	// end, found no connection, or was not sent because several before it had no answer.
+	// ErrUnavailable: no decision, nothing was written. The call was throttled each time it was
+	// sent, found no connection, or was not sent because several calls before it had no answer.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrSetup: DynamoDB rejects the calls of this limiter: no such table, no
-	// permission, or no valid request can be made. Nothing was written. No policy turns it
-	// into a lease: somebody has to act. Open finds most of it.
+	// ErrSetup: DynamoDB rejects the calls of this limiter: there is no such table, a permission is
+	// missing, or no valid request can be made. Nothing was written. No policy turns it into a
+	// lease: somebody has to fix it. Open finds most such errors.
 	ErrSetup = store.ErrSetup
-	// ErrCanceled: the caller's context ended before there was a decision; errors.Is
-	// also finds the context's error. No policy turns it into a lease. It is ErrUnknown
-	// too if tokens may have been taken, else ErrUnavailable. A write that had gone out goes
-	// on, bounded by Options.Timeout, and what it takes is given back.
+	// ErrCanceled: the caller's context ended before there was a decision; errors.Is also finds the
+	// context's error. No policy turns it into a lease. It is also ErrUnknown if tokens may have
+	// been taken, otherwise ErrUnavailable. A write that was already sent goes on, bounded by
+	// Options.Timeout, and the tokens that it takes are given back.
 	ErrCanceled = errors.New("limiter: canceled by the caller")
-	// ErrUnknown: no answer, the write may have been applied (timeout after
-	// sending, server error). Treat as taken; do not retry blindly.
+	// ErrUnknown: no answer, the write may have been applied (timeout after sending, server error).
+	// Assume that the tokens are taken; do not retry blindly.
 	ErrUnknown = store.ErrUnknown
-	// ErrInvalid: an argument or a stored configuration is not acceptable; the
-	// message names the field, the value and the accepted values. Nothing was
-	// written.
+	// ErrInvalid: an argument or a stored configuration is not acceptable; the message names the
+	// field, the value and the accepted values. Nothing was written.
 	ErrInvalid = validate.ErrInvalid
-	// ErrUnreadable: the stored bucket cannot be read, because of what another client or
-	// a hand has written. The message names the item, the attribute and its value.
-	// Nothing was taken. No policy turns it into a lease. Other buckets are not
-	// concerned. [admin.Namespace.Reset] makes the bucket anew.
+	// ErrUnreadable: the stored bucket cannot be read, because of something that another client or
+	// a person has written. The message names the item, the attribute and its value. Nothing was
+	// taken. No policy turns it into a lease. Other buckets are not affected.
+	// [admin.Namespace.Reset] recreates the bucket.
 	//
 	// [admin.Namespace.Reset]: https://pkg.go.dev/github.com/zeroae/zae-limiter-go/admin#Namespace.Reset
 	ErrUnreadable = table.ErrUnreadable
-	// ErrTooLarge: the request can never be granted as it is: a cost exceeds
-	// the capacity of its limit.
+	// ErrTooLarge: the request can never be granted as it is: a cost exceeds the capacity of its
+	// limit.
 	ErrTooLarge = errors.New("limiter: request too large")
-	// ErrDisabled: the resource is switched off for the entity, in the stored configuration.
-	// Nothing was taken, and trying again does not help. It stops requests that bring their
-	// own limits too, and those that a policy would let pass, once this process has read it.
+	// ErrDisabled: the stored configuration has switched the resource off for the entity. Nothing
+	// was taken, and trying again does not help. Once this process has read it, it also stops
+	// requests with limits of their own, and those that a policy would let pass.
 	ErrDisabled = inforce.ErrDisabled
-	// ErrBypassed is no failure but the [Lease.Cause] of a lease that has charged nothing,
+	// ErrBypassed is not a failure. It is the [Lease.Cause] of a lease that has charged nothing
 	// because the stored configuration grants the entity everything there.
 	ErrBypassed = errors.New("limiter: bypassed")
 	// ErrNoLimits: neither the call nor any level of the stored configuration
 	// has limits for the entity and resource.
 	ErrNoLimits = inforce.ErrNoLimits
-	// ErrQueueFull: a *LimitError of [Limiter.Reserve]: more than the capacity of a limit is
-	// owed, by requests that wait or by work that has cost more than it took. RetryAfter says
-	// when there is room again. Nothing was taken. What requests that wait owe is bounded because
-	// it stays if all of them die: at worst twice the capacity must then be refilled before
-	// anybody is granted anything. [Limiter.Wait] waits for room instead.
+	// ErrQueueFull is a *LimitError of [Limiter.Reserve]: waiting requests, or work that has cost
+	// more than it took, owe more than the capacity of a limit. RetryAfter says when there is room
+	// again. Nothing was taken. The debt of waiting requests is bounded because it remains if all
+	// of them die: at worst, twice the capacity must then be refilled before anything is granted.
+	// [Limiter.Wait] waits for room instead.
 	ErrQueueFull = errors.New("limiter: queue full")
 	// ErrLeaseClosed: the lease has been committed or rolled back.
 	ErrLeaseClosed = errors.New("limiter: lease closed")
@@ -72,28 +71,28 @@ var (
 	ErrClosed = errors.New("limiter: closed")
 )
 
-// LimitError is a denial. No place is kept: after the wait, others may have taken the
-// tokens. A large request among small ones may lose every time; [Limiter.Wait] gets its
-// turn. Nothing was taken, unless the error is ErrUnknown or a *SettleError too: then another
-// entity of a cascade may have been charged and not given back.
+// LimitError is a denial. It does not keep a place: after the wait, others may have taken the
+// tokens. A large request among small ones may lose every time; [Limiter.Wait] gets its turn.
+// Nothing was taken, unless the error is also ErrUnknown or a *SettleError: then another entity of
+// a cascade may have been charged and not given back.
 type LimitError struct {
-	// Entity is whose limit denied: in a cascade it may be a parent.
+	// Entity is the one whose limit denied: in a cascade it may be a parent.
 	Entity, Resource string
 	// Limit is the limit that takes longest to recover.
 	Limit string
-	// Wanted and Remaining are in tokens and about Limit.
+	// Wanted and Remaining are tokens of Limit.
 	Wanted, Remaining int64
-	// RetryAfter is exact to the millisecond, unless Estimated: if nobody else takes or
-	// gives back, the same request is granted after it, and denied a millisecond earlier.
-	// It is 292 years at most, all that a Duration holds, and ten years of a blocked limit. Neither is
-	// a wait that helps: see Never.
+	// RetryAfter is exact to the millisecond, unless Estimated: if nobody else takes or gives back,
+	// the same request is granted after it, and denied a millisecond earlier. It is at most 292
+	// years, the longest Duration, and ten years for a blocked limit. Waiting for either is
+	// pointless: see Never.
 	RetryAfter time.Duration
 	// Estimated: RetryAfter may be wrong. This process has not seen all shards of the bucket, or
-	// shards have to merge first. Or others were faster, and it is how long the costs take to
-	// refill.
+	// shards have to merge first. Or others took the tokens first, and it is the time that the
+	// costs take to refill.
 	Estimated bool
-	// Statuses has one entry for each limit in force of Entity, in order of name, about
-	// the whole bucket.
+	// Statuses has one entry for each limit in force of Entity, sorted by name, about the whole
+	// bucket.
 	Statuses []Status
 
 	full bool // the queue of waiting requests is full
@@ -119,8 +118,8 @@ func (e *LimitError) Error() string {
 
 func (e *LimitError) name() decide.Name { return decide.Name{Entity: e.Entity, Resource: e.Resource} }
 
-// Never reports whether no wait helps: a limit is blocked, or its debt outlasts what a Duration holds.
-// Say so then, and not RetryAfter.
+// Never reports whether waiting is pointless: a limit is blocked, or its debt outlasts the longest
+// Duration. Show that to your clients instead of RetryAfter.
 func (e *LimitError) Never() bool {
 	return e.RetryAfter >= longestWait || slices.ContainsFunc(e.Statuses, func(s Status) bool { return s.RetryAfter < 0 })
 }
@@ -192,29 +191,29 @@ func closed(op string, n decide.Name) error { return &opError{op, n, ErrUnavaila
 // never are the errors of requests that the configuration never grants as they are.
 var never = [...]error{ErrNoLimits, ErrInvalid, ErrTooLarge, ErrNamespace, ErrDisabled}
 
-// decided reports whether a request was granted, was denied or can never be granted, whatever else happened.
+// decided reports whether a request was granted, was denied or can never be granted, whatever else
+// happened.
 func decided(err error) bool {
 	return err == nil || errors.Is(err, ErrLimited) ||
 		slices.ContainsFunc(never[:], func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// Errors of the table rather than of a call. No policy turns them into a lease:
-// asking again does not help, somebody has to act.
+// Errors of the table rather than of a call. No policy turns them into a lease: trying again does
+// not help, somebody has to fix it.
 var (
-	// ErrNamespace: the namespace is not registered, or was deleted. A running
-	// Limiter notices that within Options.ConfigTTL and takes nothing any more.
+	// ErrNamespace: the namespace is not registered, or was deleted. A running Limiter notices a
+	// deletion within Options.ConfigTTL and then takes nothing any more.
 	ErrNamespace = namespace.ErrMissing
-	// ErrVersion: the table's version record excludes this package: its schema
-	// has another major version, or it demands newer clients. Or the record of
-	// the namespace cannot be read.
+	// ErrVersion: the table's version record excludes this package: its schema has another major
+	// version, or it demands newer clients. Or the namespace's record cannot be read.
 	ErrVersion = namespace.ErrVersion
 )
 
-// SettleError is a lease that could not be committed or rolled back. It is no failed acquire: the
-// request had been granted. It wraps what happened. ErrUnavailable: nothing was written on the
-// items that answered so, though it was sent several times within a fraction of a second. The
-// lease may be committed or rolled back again. ErrUnknown: it may have been written. It was not
-// sent again, and the lease is closed.
+// SettleError is a lease that could not be committed or rolled back. The acquire has not failed:
+// the request had been granted. It wraps the cause. ErrUnavailable: nothing was written on the
+// items that answered so, though the write was sent several times within a fraction of a second.
+// The lease may be committed or rolled back again. ErrUnknown: the write may have been applied. It
+// was not sent again, and the lease is closed.
 type SettleError struct {
 	Op               string // "commit" or "rollback"
 	Entity, Resource string

@@ -12,34 +12,34 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// EventKind says what an [Event] is about, and with that which of its fields are set.
+// EventKind is the kind of an [Event]. It determines which fields are set.
 type EventKind int
 
 // The kinds of events.
 const (
-	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its outcome. There is
-	// exactly one for every such call, with every outcome. Set: Entity, Resource, Costs, Also, Err,
+	// EventAcquire: a call of Acquire, Wait, Reserve, Do or Lease.Charge has its outcome, whatever
+	// that is. There is exactly one for every such call. Set: Entity, Resource, Costs, Also, Err,
 	// Policy, Writes, Ahead, Overdrawn, Elapsed.
 	EventAcquire EventKind = iota + 1
-	// EventCommit: a lease was committed, or could not be. There is none for a lease that
-	// has charged nothing. Writes is zero for one of PolicyLocal, and for what goes with other
-	// writes (see EventSettle). Set: Entity, Resource, Costs, Also, Err, Writes, Elapsed.
+	// EventCommit: a lease was committed, or could not be. There is none for a lease that has
+	// charged nothing. Writes is zero for a lease of PolicyLocal, and for differences that go with
+	// other writes (see EventSettle). Set: Entity, Resource, Costs, Also, Err, Writes, Elapsed.
 	EventCommit
-	// EventRollback is EventCommit for a lease that was rolled back. It also reports what the limiter
-	// gives back itself: when another level of a cascade was denied, or when callers have left.
-	// Acquires that had gone out together have one event then. With Err, the tokens are lost, or
-	// may be.
+	// EventRollback is EventCommit for a lease that was rolled back. It also reports tokens that
+	// the limiter itself gives back: because another level of a cascade denied, or because callers
+	// have left. Acquires that went out together then have one event. With Err, the tokens are
+	// lost, or may be.
 	EventRollback
-	// EventLook: a write that takes nothing was sent, to learn what a bucket holds that is
-	// denied by an old image, or whether the table answers again (see EventBreaker). It
-	// costs a write unit. Set: Entity, Resource.
+	// EventLook: a write that takes nothing was sent, to refresh an old image of a bucket that
+	// denies, or to find out whether the table answers again (see EventBreaker). It costs a write
+	// unit. Set: Entity, Resource.
 	EventLook
-	// EventRefused: a write was refused because others had changed the bucket first;
-	// the limiter decides again. Set: Entity, Resource.
+	// EventRefused: a write was refused because others had changed the bucket first; the limiter
+	// decides again. Set: Entity, Resource.
 	EventRefused
-	// EventYield: other processes have written other limits into a bucket: another
-	// release, or configuration that this process has not read yet. It uses their limits now,
-	// for a minute at most. Set: Entity, Resource, Limits.
+	// EventYield: other processes have written other limits into a bucket, because they run another
+	// release or have read newer configuration. This process now uses their limits, for a minute at
+	// most. Set: Entity, Resource, Limits.
 	EventYield
 	// EventSplit: this process has raised the number of a bucket's shards. Set:
 	// Entity, Resource, Shards.
@@ -47,33 +47,31 @@ const (
 	// EventMerge: this process has lowered the number of a bucket's shards. Set:
 	// Entity, Resource, Shards.
 	EventMerge
-	// EventUpkeep: work that no caller waits for has failed: a split, a merge, or
-	// keeping a bucket in debt from expiring. It is tried again when the bucket is
-	// used. Set: Entity, Resource, Err.
+	// EventUpkeep: work that no caller waits for has failed: a split, a merge, or a write that
+	// keeps a bucket in debt from expiring. It is tried again when the bucket is used. Set: Entity,
+	// Resource, Err.
 	EventUpkeep
-	// EventBreaker: several calls in a row were throttled or had no answer, so calls are
-	// not sent any more, except for a few probes; or the table answers again. Set: Open, and
-	// Err if it is open.
+	// EventBreaker: several calls in a row were throttled or had no answer, so calls are no longer
+	// sent, except for a few probes; or the table answers again. Set: Open, and Err if it is open.
 	EventBreaker
-	// EventClock: the correction of the system's clock has changed (see Options.Now),
-	// or DynamoDB's answers ask for more than a day, which is not believed. Set: Clock.
+	// EventClock: the correction of the system's clock has changed (see Options.Now), or DynamoDB's
+	// answers ask for more than a day, which the limiter does not believe. Set: Clock.
 	EventClock
-	// EventThrottled: DynamoDB has throttled a call. It is sent again a few times, after
-	// growing pauses, before it fails. Set: Err; Entity and Resource, unless it reads
-	// configuration.
+	// EventThrottled: DynamoDB has throttled a call. It is sent again a few times, after growing
+	// pauses, before it fails. Set: Err; Entity and Resource, unless it reads configuration.
 	EventThrottled
 	// EventAhead: this process has taken tokens ahead with a charge, or could not (see
-	// Options.Ahead). Or it has written down or given back expired tokens, or slots
-	// that it kept for its next requests. Requests that were granted from them are in
-	// EventAcquire. Set: Entity, Resource, Taken, Ended, Err, Writes.
+	// Options.Ahead). Or it has reported or given back expired tokens, or slots that it kept for
+	// its next requests. Requests that were granted from them are in EventAcquire. Set: Entity,
+	// Resource, Taken, Ended, Err, Writes.
 	EventAhead
 	// EventSettle: a settlement handed over by Commit or Rollback (see Options.SettleWithin) was
-	// written, or may not have been: then Costs are the differences that may be lost. Writes is zero
-	// if it went with a charge. Or several settlements whose callers wait went in one write. Set:
-	// Entity, Resource, Costs, Writes, Err.
+	// written, or may not have been: then Costs are the differences that may be lost. Writes is
+	// zero if it went with a charge. Or several settlements whose callers wait went in one write.
+	// Set: Entity, Resource, Costs, Writes, Err.
 	EventSettle
 	// EventLost: a lease has lost its slots of an in-flight limit. They could not be renewed in
-	// time (see Lease.Lost), or the lease was forgotten without being ended. There is one for each
+	// time (see Lease.Lost), or the lease was dropped without being ended. There is one for each
 	// such lease. Set: Entity, Resource.
 	EventLost
 )
@@ -93,43 +91,43 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", int(k))
 }
 
-// Event is something that has happened, for logs, metrics and traces (see
-// Options.Observe). It is a plain value; the fields that its kind does not set are
-// zero. It is a [slog.LogValuer].
+// Event is something that has happened, for logs, metrics and traces (see Options.Observe). It is a
+// plain value; fields that its kind does not set are zero. It is a [slog.LogValuer].
 type Event struct {
 	Kind EventKind
-	// Entity and Resource name the bucket as the caller has named it. Of a cascade it
-	// is the entity that was asked for; Err names the one that denied.
+	// Entity and Resource are the request's. In a cascade, Err names the entity that denied.
 	Entity, Resource string
-	// Costs of an acquire are what it asked for, nil if Entity is bypassed. Costs of a commit or a
-	// rollback are the difference to the tokens taken: negative when given back, nil if there is none.
-	// All slots count as given back, also those that this process keeps or has lost. Events without Err
-	// leave out tokens that no acquire without Err has reported: shares of PolicyLocal, and what the
-	// limiter gives back itself. So their costs add up to the tokens taken. They must not be changed.
+	// Costs of an acquire are the requested ones, nil if Entity is bypassed. Costs of a commit or a
+	// rollback are the difference to the tokens taken: negative for tokens given back, nil if there
+	// is no difference. All slots count as given back, even if this process keeps them or has lost
+	// them. Events without Err leave out tokens that no acquire without Err has reported: shares of
+	// PolicyLocal, and tokens that the limiter itself gives back. So their costs add up to the
+	// tokens taken. Do not change them.
 	Costs Costs
-	// Also has the other parts of a request with [Request.Also], with costs as Costs are.
+	// Also has the other parts of a request with [Request.Also]. Their costs follow the rules of
+	// Costs.
 	Also []Part
 	// Err is why it failed, nil on success; see Outcome.
 	Err error
-	// Policy is, of an acquire that was let through without a decision, the policy
-	// that did it; Err says why there was none. Otherwise it is PolicyDefault.
+	// Policy is the policy that let an acquire through without a decision; Err says why there was
+	// none. Otherwise it is PolicyDefault.
 	Policy Policy
-	// Writes is how many writes were sent, of a commit or a rollback how many items
-	// it has written by itself. Zero means that it cost nothing. Acquires of one process
-	// that went out together have one write, which counts for the first of them. It takes
-	// their prefetched tokens, too.
+	// Writes is how many writes were sent; for a commit or a rollback, how many items it has
+	// written by itself. Zero means that it cost nothing. Acquires of one process that went out
+	// together share one write, which counts for the first of them. That write also takes their
+	// prefetched tokens.
 	Writes int
 	// Ahead: the acquire was granted from tokens that this process had taken ahead, without a
 	// call (see Options.Ahead).
 	Ahead bool
 	// Overdrawn are the soft limits that are in debt after an acquire (see Lease.Overdrawn).
 	Overdrawn []Status
-	// Taken was taken ahead. Ended was taken ahead before and has expired unused: usage does
-	// not count it. A crash loses what has not been written down.
+	// Taken was taken ahead. Ended was taken ahead earlier and has expired unused: usage does not
+	// count it. A crash loses what has not been reported.
 	Taken, Ended Costs
-	// Elapsed is how long the call took; for Wait with the waiting.
+	// Elapsed is how long the call took, including the waiting of Wait.
 	Elapsed time.Duration
-	// Limits are the ones in force among the limits that were asked for.
+	// Limits are the ones in force among the requested limits.
 	Limits []Limit
 	// Shards is how many shards the bucket has now.
 	Shards int
@@ -139,22 +137,22 @@ type Event struct {
 	Clock ClockInfo
 }
 
-// ClockInfo describes a change of the correction of the system's clock.
+// ClockInfo describes a change in the correction of the system's clock.
 type ClockInfo struct {
-	// Before and After are the corrections; equal ones mean that what the answers
-	// asked for is not believed.
+	// Before and After are the corrections. If they are equal, the limiter does not believe the
+	// correction that the answers asked for.
 	Before, After time.Duration
 	// Reported is the correction that DynamoDB's answers asked for.
 	Reported time.Duration
-	// Set: the system's clock was set, which drops the correction; Reported is zero
-	// unless an answer followed at once.
+	// Set: the system's clock was set, which drops the correction; Reported is zero unless an
+	// answer followed at once.
 	Set bool
 }
 
 // Outcome returns the outcome of an acquire, a commit or a rollback in one word: "ok", "denied",
 // "unavailable", "unknown", "canceled", "setup", "unreadable" or "invalid". ErrSetup and
-// ErrNamespace are "setup", every error without a word of its own is "invalid". For other kinds
-// it is "".
+// ErrNamespace are "setup"; every error without a word of its own is "invalid". For other kinds of
+// events it is "".
 func (e Event) Outcome() string {
 	switch e.Kind {
 	case EventAcquire, EventCommit, EventRollback:

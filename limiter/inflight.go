@@ -13,17 +13,17 @@ import (
 )
 
 // ErrSlotsLost says that a lease has lost its slots of an in-flight limit, because this process
-// could not renew them in time. Others may take them. It is the cause with which the context
-// ends that [Limiter.Do] gives to its function.
+// could not renew them in time. Others may take them. The context that [Limiter.Do] passes to its
+// function ends with this cause.
 var ErrSlotsLost = errors.New("limiter: slots lost")
 
-// Lost returns a channel that is closed once the lease has lost its slots of an in-flight
-// limit: they could not be renewed before somebody else may take them. Work that must not go
-// on then waits for it. The lease stays open; Commit and Rollback settle everything else. It
-// is nil, which blocks for ever, for a lease without slots.
+// Lost returns a channel that is closed once the lease has lost its slots of an in-flight limit:
+// they could not be renewed before others may take them. Work that must not go on without them
+// should wait for it. The lease stays open; Commit and Rollback settle everything else. For a lease
+// without slots the channel is nil, which blocks forever.
 //
-// It looks at the clock too. So after a process was frozen, a call of Lost returns a closed
-// channel at once; an earlier channel is closed within a sixth of an epoch.
+// Lost also looks at the clock. So after a process was frozen, a call of Lost returns a closed
+// channel at once; a channel from an earlier call is closed within a sixth of an epoch.
 func (le *Lease) Lost() <-chan struct{} {
 	if le.slots == nil {
 		return nil
@@ -34,10 +34,10 @@ func (le *Lease) Lost() <-chan struct{} {
 }
 
 // Within returns a context for work that must not go on without its slots. It ends with the cause
-// [ErrSlotsLost] once the lease has lost slots of an in-flight limit (see [Lease.Lost]).
-// Otherwise it ends as ctx does. Call cancel when the work is done, as with
-// [context.WithCancel]; it does not end the lease. [Limiter.Do], httplimit and grpclimit give it
-// to what they call. For a lease without slots it costs next to nothing.
+// [ErrSlotsLost] once the lease has lost slots of an in-flight limit (see [Lease.Lost]). Otherwise
+// it ends with ctx. Call cancel when the work is done, as with [context.WithCancel]; that does not
+// end the lease. [Limiter.Do], httplimit and grpclimit pass it to the functions that they call. For
+// a lease without slots it costs next to nothing.
 func (le *Lease) Within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
 	lost := le.Lost()
 	if lost == nil {
@@ -54,8 +54,8 @@ func (le *Lease) Within(ctx context.Context) (within context.Context, cancel con
 	return within, func() { end(nil) }
 }
 
-// hold notes the slots that a new lease has taken, besides those that it has taken over, and begins to
-// renew them. It goes on for as long as anybody has the lease, or until that ends.
+// hold notes the slots that a new lease has taken, besides those that it has taken over, and begins
+// to renew them. It goes on for as long as anybody has the lease, or until that ends.
 func (l *Limiter) hold(le *Lease, wants []decide.Want, s *inflight.Lease) {
 	for _, a := range le.levels() {
 		s = l.slotsOf(a, le.name, wants, s)

@@ -22,16 +22,16 @@ type leaseItem struct {
 	wrote bool          // the last settling has written it by itself
 }
 
-// Lease is what a granted request holds. The tokens are taken already. A lease that is
-// dropped keeps them: work that costs as much needs nothing else.
+// Lease is the result of a granted request. The tokens are taken already. A lease that is dropped
+// keeps them: work that costs exactly that needs nothing else.
 //
-//   - Settle says what the request has really cost.
+//   - Settle records the real cost of the request.
 //   - Charge takes more while the work goes on.
-//   - Commit ends the lease of work that is done, and writes what Settle has said.
+//   - Commit ends the lease of work that is done, and writes the settlement.
 //   - Rollback ends the lease of work that failed. It is made for defer.
 //
-// [Limiter.Do] ends a lease by itself. A lease never gives back more than it has taken. It is
-// safe for concurrent use.
+// [Limiter.Do] ends its lease itself. A lease never gives back more than it has taken. It is safe
+// for concurrent use.
 type Lease struct {
 	limiter *Limiter
 	request Request // for Charge
@@ -45,7 +45,8 @@ type Lease struct {
 	slots    *inflight.Lease // of in-flight limits, on all levels; nil for none
 }
 
-// charged is what a lease has of one level: of an entity of the request, or of one that it cascades to.
+// charged is what a lease has of one level: of an entity of the request, or of one that it cascades
+// to.
 type charged struct {
 	name   decide.Name
 	cause  error // why nothing was charged, nil when something was
@@ -94,7 +95,8 @@ func (a *charged) fill(n decide.Name, image *table.Shard, limits []bucket.Limit,
 	}
 }
 
-// settles returns the limits that can be settled: all that the written item has, not only those in force.
+// settles returns the limits that can be settled: all that the written item has, not only those in
+// force.
 func (a *charged) settles() []bucket.Limit {
 	if a.limits == nil && a.after != nil {
 		a.limits = a.after.State.Limits()
@@ -124,27 +126,28 @@ func (a *charged) image() table.Shard {
 }
 
 // Charged reports whether the lease was charged to the table. It is false for a lease granted
-// without a decision, and Cause says why there was none. It is false too where the entity is
-// bypassed; the entities that it cascades to may be charged then. On a lease of PolicyAllow
-// every method then does nothing and returns nil. A lease of PolicyLocal is settled like any
-// other, but in this process.
+// without a decision; Cause says why there was none. It is also false if the entity is bypassed;
+// the entities that it cascades to may be charged all the same. On a lease of PolicyAllow every
+// method does nothing and returns nil. A lease of PolicyLocal is settled like any other, but within
+// this process.
 func (le *Lease) Charged() bool { return le.cause == nil }
 
-// Cause returns why a lease has charged nothing: an ErrUnavailable, an ErrUnknown when
-// the tokens may have been taken after all, or ErrBypassed. It is nil for a lease that has.
+// Cause returns why a lease has charged nothing: an ErrUnavailable, an ErrUnknown if the tokens may
+// have been taken after all, or ErrBypassed. It is nil for a lease that was charged.
 func (le *Lease) Cause() error { return le.cause }
 
 // Entity returns the entity of the request, which was charged unless there is a Cause.
 func (le *Lease) Entity() string { return le.name.Entity }
 
-// Resource returns what for.
+// Resource returns the resource of the request.
 func (le *Lease) Resource() string { return le.name.Resource }
 
-// levels returns what it has of all parts: on the entity itself and on its parents, then on the next part's.
+// levels returns what it has of all parts: on the entity itself and on its parents, then on the
+// next part's.
 func (le *Lease) levels() []*charged { return append([]*charged{&le.charged}, le.above...) }
 
-// of returns the levels of the part of the request that names n: its entity, and its parents. It is nil
-// for a lease that has charged nothing.
+// of returns the levels of the part of the request that names n: its entity, and its parents. It is
+// nil for a lease that has charged nothing.
 func (le *Lease) of(n decide.Name) []*charged {
 	all := le.levels()
 	begin := slices.IndexFunc(all, func(a *charged) bool { return a.name == n })
@@ -169,9 +172,9 @@ func (le *Lease) wasHeld() bool {
 		!slices.ContainsFunc(le.levels(), func(a *charged) bool { return len(a.items) > 0 && !a.ahead })
 }
 
-// Status returns the limits in force, in order of name, as they were right after
-// the last charge of this lease; see [Status]. It is nil when nothing was charged.
-// The limits of the entities that it cascades to follow, nearest first.
+// Status returns the limits in force, sorted by name, as they were right after the last charge of
+// this lease; see [Status]. It is nil if nothing was charged. The limits of the entities that it
+// cascades to follow, nearest first.
 func (le *Lease) Status() []Status {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -182,8 +185,8 @@ func (le *Lease) Status() []Status {
 	return out
 }
 
-// Overdrawn returns the soft limits that were in debt right after the last charge of this lease.
-// Hard limits would have denied this request or those before it. Nil if there are none.
+// Overdrawn returns the soft limits that were in debt right after the last charge of this lease:
+// hard limits would have denied this request or earlier ones. It is nil if there are none.
 func (le *Lease) Overdrawn() (out []Status) {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -200,27 +203,27 @@ func (le *Lease) Overdrawn() (out []Status) {
 	return out
 }
 
-// Settle says what the request has really cost, in tokens, 0 to MaxTokens. Call it whenever more
-// is known: the last word on each limit counts. Limits that are not named cost as much as was
-// taken, so Settle(nil) confirms all of them. Limits that the request named no cost for can be
-// settled too. It performs no I/O: Commit or Rollback writes the difference to the tokens taken,
-// into debt if need be. A settled cost counts even if the work fails later.
+// Settle records the real cost of the request in tokens, 0 to MaxTokens. Call it whenever you know
+// more: the last value for each limit counts. Limits that are not named cost exactly the tokens
+// taken, so Settle(nil) confirms all of them. You can also settle limits for which the request
+// named no cost. Settle performs no I/O: Commit or Rollback writes the difference to the tokens
+// taken, into debt if necessary. A settled cost counts even if the work fails later.
 //
-// No debt is cut, because the work was done. While a shard owes, it grants nothing. So it owes
-// at most what the requests that were at work when it began to owe have cost above what they
-// took. Other shards of the bucket grant their own tokens. Denials say the wait, 292 years at most.
+// No debt is cut, because the work was done. A shard in debt grants nothing. So its debt is
+// bounded: by the excess cost of the requests that were at work when it went into debt. Other
+// shards of the bucket grant their own tokens. Denials report the wait, at most 292 years.
 //
-// Settle fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has
-// ended (ErrLeaseClosed); then nothing is changed.
+// Settle fails for unknown limits, amounts out of range (ErrInvalid) and a lease that has ended
+// (ErrLeaseClosed); then nothing changes.
 //
-// It is about the entity and resource of the request, and the parents that it cascades to. See
-// SettlePart for what the request took besides.
+// It applies to the entity and resource of the request, and to the parents that it cascades to. For
+// other parts of the request see SettlePart.
 func (le *Lease) Settle(actual Costs) error {
 	return le.SettlePart(le.request.Entity, le.request.Resource, actual)
 }
 
 // SettlePart is Settle for one part of a request with [Request.Also], named by its entity and
-// resource. Other parts cost as much as was taken.
+// resource. The other parts cost exactly the tokens taken.
 func (le *Lease) SettlePart(entity, resource string, actual Costs) error {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Limiter takes tokens from buckets in one namespace of one table. Create it
-// with [Open]; it is safe for concurrent use by any number of goroutines. One Limiter per process and
-// namespace is enough, and shares what it learns. A program that ends calls [Limiter.Close].
+// Limiter takes tokens from buckets in one namespace of one table. Create it with [Open]; it is
+// safe for concurrent use by any number of goroutines. One Limiter per process and namespace is
+// enough: its callers share what it has learned. A program that ends calls [Limiter.Close].
 type Limiter struct {
 	store     *desk.Timed
 	opts      Options
@@ -62,20 +62,21 @@ func (l *Limiter) now() int64 {
 	return now.UnixMilli()
 }
 
-// Close ends a Limiter before its program ends: what it holds is given up, with one write for each shard
-// of which it holds anything. What it has taken ahead (Options.Ahead) of quotas goes back; of rates it counts
-// as never used, and refills. Slots of leases that have ended go back (see [InFlight]), and what it had to
-// write down later is written. End the leases first, for example by shutting the
-// server down: a lease that is still open keeps what it has taken, and its slots are lost to it (see
-// [Lease.Lost]) and free after two epochs at most.
+// Close shuts the Limiter down and gives up what it holds, with one write for each shard of which
+// it holds anything. Tokens that it has taken ahead (Options.Ahead) go back to quotas; for rates
+// they count as never used, and refill. Slots of leases that have ended go back (see [InFlight]),
+// and writes that were postponed are sent. End the leases first, for example by shutting the server
+// down: a lease that is still open keeps its tokens, loses its slots (see [Lease.Lost]), and those
+// slots are free after two epochs at most.
 //
-// From then on every call is ErrClosed. Close waits for calls that are under way; those that sleep in Wait
-// give their tokens back and are ErrClosed. It blocks until all is written, or until ctx ends. The error joins
-// a *SettleError for each bucket of which something may not have been given back, or names the calls that
-// did not end. What that leaves is lost as in a crash: see Options.Ahead. A second call does nothing and
-// returns nil.
+// From then on every call is ErrClosed. Close waits for calls that are under way; those that sleep
+// in Wait give their tokens back and are ErrClosed. It blocks until everything is written, or until
+// ctx ends. The error joins a *SettleError for each bucket of which something may not have been
+// given back, or names the calls that did not end. Whatever is left is lost as in a crash: see
+// Options.Ahead. A second call does nothing and returns nil.
 //
-// Without Close a process loses what it has taken ahead, and its slots are free after two epochs.
+// Without Close a process loses the tokens that it has taken ahead, and its slots are free after
+// two epochs.
 func (l *Limiter) Close(ctx context.Context) error {
 	var errs []error
 	for _, t := range l.desks.Close(ctx) {
@@ -87,23 +88,20 @@ func (l *Limiter) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// NamespaceID returns the id that prefixes the keys of this limiter's
-// namespace.
+// NamespaceID returns the id that prefixes the keys of this limiter's namespace.
 func (l *Limiter) NamespaceID() string { return l.namespace }
 
-// ForgetConfig drops all cached configuration, so that the next call reads it
-// anew. Call it after changing configuration that must be in force at once in
-// this process.
+// ForgetConfig drops all cached configuration, so that the next call reads it again. Call it after
+// a configuration change that must take effect in this process at once.
 func (l *Limiter) ForgetConfig() { l.configs.Forget() }
 
-// Open returns a limiter on a namespace of a table. The namespace must exist,
-// unless Options.Register is set, and the table must be one this package can
-// share with other clients. If a Python client has put the release of its
-// aggregator into the version record, Open takes it out, so that no Python client
-// replaces the table's function. It sends one write whose condition never holds, so
-// that a missing permission is found now. It blocks for one read and that write, or
-// a few calls more when it registers, bounded by ctx and Options.Timeout. The error
-// is ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
+// Open returns a limiter on a namespace of a table. The namespace must exist, unless
+// Options.Register is set, and the table must be one that this package can share with other
+// clients. If a Python client has put the release of its aggregator into the version record, Open
+// removes it, so that no Python client replaces the table's function. Open sends one write whose
+// condition never holds, to find a missing permission now. It blocks for one read and that write,
+// or a few calls more when it registers, bounded by ctx and Options.Timeout. The error is
+// ErrInvalid, ErrNamespace, ErrVersion, ErrSetup, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Limiter, error) {
 	if err := validate.Table(db != nil, tableName); err != nil {
 		return nil, err
@@ -118,8 +116,8 @@ func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*L
 	return l, err
 }
 
-// where says where the table was looked for: a client of another region, or of AWS
-// instead of an emulator, finds no table, or somebody else's.
+// where says where the table was looked for. A client of another region, or of AWS instead of an
+// emulator, finds no table, or somebody else's.
 func where(db DynamoDB, tableName string) string {
 	s := fmt.Sprintf("table %q", tableName)
 	client, ok := db.(interface{ Options() dynamodb.Options })
@@ -163,9 +161,8 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	return l, nil
 }
 
-// mayWrite finds out whether the table can be written to, by an update whose
-// condition never holds: it stores nothing and costs one write unit. A table that
-// does not answer is no matter of setup.
+// mayWrite checks that the table can be written to, by an update whose condition never holds: it
+// stores nothing and costs one write unit. A table that does not answer is not a setup error.
 func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
 	_, err := s.Write(ctx, desk.InVain(layout.BucketKey(namespaceID, "-", "-", 0)))
 	if store.KindOf(err) == store.Setup {

@@ -15,10 +15,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// DynamoDB is what the limiter needs of a DynamoDB client;
-// *dynamodb.Client of the AWS SDK for Go v2 has it. The limiter turns the
-// client's own retries off for writes, because they would send an update again
-// that may have been applied, and classifies its errors by type and code.
+// DynamoDB lists the methods of a DynamoDB client that the limiter needs; *dynamodb.Client of the
+// AWS SDK for Go v2 has them. For writes the limiter turns the client's own retries off, because
+// they would resend an update that may have been applied. It classifies the client's errors by type
+// and code.
 type DynamoDB interface {
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
@@ -29,84 +29,83 @@ type DynamoDB interface {
 		...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 }
 
-// Options are the settings of a [Limiter]. The zero value of every field means
-// its default; nil Options mean all defaults.
+// Options are the settings of a [Limiter]. The zero value of every field means its default; nil
+// Options mean all defaults.
 type Options struct {
 	// Namespace is the tenant within the table, "default" by default.
 	Namespace string
-	// Register makes Open register the namespace if it does not exist, instead
-	// of failing with ErrNamespace. Without it a mistyped name is an error, not
-	// a fresh namespace with nothing in it.
+	// Register makes Open register the namespace if it does not exist, instead of failing with
+	// ErrNamespace. Without it a mistyped name is an error, not a new empty namespace.
 	Register bool
-	// Ahead is for how long a busy process may hold tokens that it has taken ahead. One write
-	// takes more than a request needs, and the next requests are granted from that, without a
-	// call. Zero, the default: nothing is taken ahead; else 10ms to 10m. It never grants more
-	// than the bucket allows. Near full, a level is shown lower by what processes hold. A process
-	// that crashes loses what it holds, and what its leases took stays taken; see [Limiter.Close].
-	// docs/hot-keys.md says which time suits which bucket. The time is at most half of the time
-	// in which the fastest limit of a bucket fills. Nothing is taken ahead if the process asks for
-	// the bucket only a few times in that time, or if a write takes two thirds of it. Nothing is
-	// taken ahead of a bucket with a soft limit, or over the edge of a quota. Unused tokens of a
-	// quota are given back with one write. Wait and Reserve do not use held tokens. Slots of a lease
-	// that has ended serve the next requests of the process: see [InFlight]. Not for buckets that
-	// Python clients or older releases take from: they do not see held tokens, and grant them
-	// once more.
+	// Ahead is how long a busy process may hold tokens that it has taken ahead. One write takes
+	// more than the request needs, and the next requests are granted from the rest, without a call.
+	// 10ms to 10m; zero, the default, takes nothing ahead. It never grants more than the bucket
+	// allows. Near full, tokens that processes hold make the level look lower. A process that
+	// crashes loses the tokens that it holds, and its leases' tokens stay taken; see
+	// [Limiter.Close]. docs/hot-keys.md says which time suits which bucket.
+	//
+	// The time is at most half of the time in which the fastest limit of a bucket fills. Nothing is
+	// taken ahead if the process asks for the bucket only a few times in that time, or if a write
+	// takes two thirds of it. Nor is anything taken ahead of a bucket with a soft limit, or over
+	// the edge of a quota. Unused tokens of a quota are given back with one write. Wait and Reserve
+	// do not use held tokens. Slots of a lease that has ended serve the next requests of the
+	// process: see [InFlight]. Do not use it for buckets that Python clients or older releases take
+	// from: they do not see held tokens, and grant them a second time.
 	Ahead time.Duration
-	// SettleWithin is how long a Commit or Rollback may wait for a charge of the same bucket to
-	// go with. Zero, the default: they wait until it is written. It is sent at once, or with the next
-	// write of the bucket where one of this process is on its way. Else 10ms to 1m: Commit and Rollback
-	// hand the difference over, and return. It goes with the next charge of the bucket, in its write, or
-	// alone when that time is over. Until then the requests of this process are decided as if it were
-	// written; others do not know of it. A crash loses the difference, as one before the Commit does.
-	// What could not be written is tried again; what may have been written, or is refused for good, is
-	// an EventSettle. Slots of in-flight limits, and tokens of the same lease and item, go back at once;
-	// so does all where requests of this process wait for the bucket, and while more buckets than
-	// MaxBuckets are in use. Programs that end call [Limiter.Close]. Not for Lambda, where a process is
-	// frozen between requests.
+	// SettleWithin is how long a Commit or Rollback may wait for a charge of the same bucket to go
+	// with. Zero, the default: Commit and Rollback send the difference at once, or with the next
+	// write of the bucket if this process has one under way, and return when it is written. 10ms to
+	// 1m: they hand the difference over and return. It goes with the next charge of the bucket, in
+	// the same write, or alone when that time is over. Until then this process decides its requests
+	// as if it were written; other processes do not know of it. A crash loses the difference, as
+	// does a crash before the Commit. A difference that could not be written is tried again; one
+	// that may have been written, or that is refused for good, is an EventSettle.
+	//
+	// Slots of in-flight limits, and tokens of the same lease and item, go back at once. So does
+	// everything if requests of this process wait for the bucket, or while more than MaxBuckets
+	// buckets are in use. Programs that end call [Limiter.Close]. Do not use it on Lambda, where a
+	// process is frozen between requests.
 	SettleWithin time.Duration
-	// Timeout bounds every call of the limiter, on top of the caller's
-	// context. Default 2s, at least 1ms.
+	// Timeout bounds every call of the limiter, in addition to the caller's context. Default 2s, at
+	// least 1ms.
 	Timeout time.Duration
-	// DenyFor is how long the last image of a bucket may deny requests without
-	// asking the table. Default 1s; negative: always ask. It bounds how late
-	// tokens given back by other processes are noticed, and how often a
-	// rejected flood pays for a write.
+	// DenyFor is how long the last image of a bucket may deny requests without asking the table.
+	// Default 1s; negative: always ask. It bounds the delay after which tokens given back by other
+	// processes are noticed, and how often a flood of denied requests costs a write.
 	DenyFor time.Duration
-	// Slack bounds by how much the level of a nearly full bucket may be shown too low,
-	// in percent of its capacity, 1 to 100. Default 30. It never shows too much.
-	// A process writes a level from the last image it has seen. In a fleet others have
-	// taken since, and near full one write does not know how much was refilled meanwhile.
-	// Less slack makes such levels exacter in large fleets, and costs second writes. A
-	// request without time for a second write may show the level lower still, instead of
-	// being denied. Levels that are too low fill up by themselves; they matter only to a
-	// burst in that moment.
+	// Slack is how far the level of a nearly full bucket may be too low, in percent of its
+	// capacity, 1 to 100. Default 30. The level is never too high. A process writes a level based
+	// on the last image it has seen. In a fleet others have taken tokens since then, and near full
+	// a single write does not know how much has refilled in between. Less slack makes such levels
+	// more exact in large fleets, and costs second writes. A request without time for a second
+	// write may leave an even lower level, instead of being denied. Levels that are too low fill up
+	// by themselves; they matter only to a burst at that moment.
 	Slack int
-	// ConfigTTL is how long stored configuration is cached. Default 60s;
-	// negative: read on every call.
+	// ConfigTTL is how long stored configuration is cached. Default 60s; negative: read it for
+	// every call.
 	ConfigTTL time.Duration
-	// MaxBuckets is how many buckets are remembered, 3 to 7 KB each, the more where
-	// limits are stored. Default 10,000.
-	// The least recently used is forgotten first; when it is used again, that costs a
-	// read. As many again are kept of which tokens were taken ahead, until they are
-	// written again, to report unused tokens: without them usage would be too high.
-	// Buckets in use are kept in any case: those that requests wait for, those whose slots leases
-	// hold, and up to MaxBuckets of which this process keeps a share under PolicyLocal. They leave room
-	// for half of MaxBuckets of others.
+	// MaxBuckets is how many buckets are remembered, with 3 to 7 KB each, more if limits are
+	// stored. Default 10,000. The least recently used one is forgotten first; using it again costs
+	// a read. For as many buckets again the limiter remembers which tokens were taken ahead, until
+	// their next write reports the unused ones: otherwise usage would be too high. Buckets in use
+	// always stay: those that requests wait for, those whose slots leases hold, and up to
+	// MaxBuckets of which this process holds a share under PolicyLocal. They leave room for half of
+	// MaxBuckets of others.
 	MaxBuckets int
-	// MaxShards is the most shards a bucket is split into, a power of two.
-	// Default 32; 1: never split.
+	// MaxShards is the most shards that a bucket is split into, a power of two. Default 32; 1:
+	// never split.
 	MaxShards int
-	// OnUnavailable holds when neither the call nor the stored configuration
-	// decides. Default PolicyBlock.
+	// OnUnavailable applies if neither the call nor the stored configuration sets a policy. Default
+	// PolicyBlock.
 	OnUnavailable Policy
-	// LocalShare is the part of each limit, in percent, 1 to 100, that this process
-	// grants by itself under [PolicyLocal]. Default 10, which suits ten processes.
+	// LocalShare is the part of each limit, in percent, 1 to 100, that this process grants by
+	// itself under [PolicyLocal]. Default 10, which suits ten processes.
 	LocalShare int
-	// Now is the clock, read once per attempt. A clock given here is not corrected. Default:
-	// the system's clock. DynamoDB's answers have the time in whole seconds. If the system's
-	// clock differs from it by more than the seconds leave open, it is corrected, by a day
-	// at most. The first answer is believed; after that three in a row have to agree. If the
-	// system's clock is set, the correction ends. Observe is called for each change.
+	// Now is the clock, read once per attempt. A clock given here is not corrected. Default: the
+	// system's clock. DynamoDB's answers contain the time in whole seconds. If the system's clock
+	// differs from it by more than that resolution explains, it is corrected, by a day at most. The
+	// first answer is trusted; after that, three in a row have to agree. If the system's clock is
+	// set, the correction ends. Observe is called for each change.
 	Now func() time.Time
 	// Observe is called for every event (see [Event]), with the context of the call, or the
 	// background context for changes of the clock. It is called synchronously, by several
@@ -158,7 +157,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, nil
 }
 
-// durations fills in and checks the options that are durations.
+// durations fills in and checks the durations among the options.
 func (o *Options) durations() error {
 	const ms, longest = time.Millisecond, time.Duration(math.MaxInt64)
 	for _, d := range []struct {

@@ -8,16 +8,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Calendar says when the periods of a quota end, in a compact form that Daily, Monthly,
-// Cron and the others make. The empty Calendar is none: a limit with it is a rate. It is
-// checked where the limit is, see [Limit.Validate].
+// Calendar says when the periods of a quota end, in the compact form that Daily, Monthly, Cron and
+// the other functions return. The empty Calendar is none: a limit with it is a rate. It is checked
+// with its limit, see [Limit.Validate].
 //
-// Zones are names of the IANA database, as "Europe/Berlin"; an empty one is UTC. Periods begin
-// and end at local times, so days have 23, 24 or 25 hours. A period whose first minute clocks leave
-// out begins when they are set forward; one whose first minute comes twice begins the first time.
+// Zones are names of the IANA database, such as "Europe/Berlin"; an empty one is UTC. Periods begin
+// and end at local times, so days have 23, 24 or 25 hours. If clocks skip the first minute of a
+// period, the period begins when they are set forward; if that minute comes twice, it begins the
+// first time.
 type Calendar string
 
-// Daily returns the calendar of days.
+// Daily returns the calendar of days, from midnight to midnight.
 func Daily(zone string) Calendar { return at("m0h0", zone) }
 
 // Weekly returns the calendar of weeks that begin on a day.
@@ -28,11 +29,11 @@ func Weekly(first time.Weekday, zone string) Calendar {
 	return at(fmt.Sprintf("m0h0w%d", first), zone)
 }
 
-// Monthly returns the calendar of months that begin on a day, 1 to 31. In a month that has
-// no such day they begin on its last one: of 31, on January 31 and February 28.
+// Monthly returns the calendar of months that begin on a day, 1 to 31. A month without that day
+// begins on its last one: with 31, on January 31 and February 28.
 func Monthly(day int, zone string) Calendar { return at("m0h0"+dayOfMonth(day), zone) }
 
-// Quarterly returns the calendar of quarters, the first of which begins with the year.
+// Quarterly returns the calendar of quarters; the first one begins with the year.
 func Quarterly(zone string) Calendar { return at("m0h0D1M1,4,7,10", zone) }
 
 // Yearly returns the calendar of years that begin on a day of a month.
@@ -41,8 +42,8 @@ func Yearly(month time.Month, day int, zone string) Calendar {
 }
 
 // Cron returns the calendar of periods that begin when a cron expression begins to match. It has
-// five fields: minute, hour, day of month, month, weekday. "0 6 * * 1-5" is six in the morning
-// from Monday to Friday.
+// five fields: minute, hour, day of month, month, weekday. "0 6 * * 1-5" is six in the morning from
+// Monday to Friday.
 func Cron(expression, zone string) Calendar {
 	form, err := calendar.Cron(expression, orUTC(zone))
 	if err != nil {
@@ -51,8 +52,8 @@ func Cron(expression, zone string) Calendar {
 	return Calendar(form)
 }
 
-// FromFirstUse returns periods that begin with a first use: five hours from the first
-// request, and the next five with the first one after those. A whole number of seconds.
+// FromFirstUse returns periods that begin with their first use: five hours from the first request,
+// and the next five from the first request after those. d is a whole number of seconds.
 func FromFirstUse(d time.Duration) Calendar { return Calendar(calendar.FromFirstUse(d)) }
 
 func at(fields, zone string) Calendar { return Calendar(fields + "@" + orUTC(zone)) }
@@ -82,7 +83,7 @@ const calendarsAccepted = "daily, weekly, monthly, quarterly, yearly or a cron e
 
 // ParseCalendar reads a calendar as people write it: "monthly Asia/Tokyo", "0 6 * * 1-5
 // Europe/Berlin" or "5h after first use". An L is the last day of the month, as in "0 0 L * *".
-// Weeks begin on Monday, and without a zone it is UTC. The error is an ErrInvalid.
+// Weeks begin on Monday; without a zone it is UTC. The error is an ErrInvalid.
 func ParseCalendar(text string) (Calendar, error) {
 	canonical, err := calendar.FromText(text)
 	if err != nil {
@@ -91,6 +92,6 @@ func ParseCalendar(text string) (Calendar, error) {
 	return Calendar(canonical), nil
 }
 
-// ParseAmount reads a number of tokens, or an amount of dollars as its millionths:
+// ParseAmount reads a number of tokens, or an amount of dollars, which it returns in millionths:
 // "600" is 600, "$12.50" is 12,500,000. The error is an ErrInvalid.
 func ParseAmount(text string) (int64, error) { return validate.ParseAmount(text) }

@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// Status is one limit in force of a bucket, as far as the caller's process knows
-// it. It speaks of the whole bucket: shards that the process has not seen are taken
-// to be as full as those it has. It has all that RateLimit headers need.
+// Status is one limit in force of a bucket, as far as the caller's process knows it. It describes
+// the whole bucket: shards that the process has not seen are assumed to be as full as those it has.
+// It has everything that RateLimit headers need.
 type Status struct {
 	Entity   string // whose limit it is: of a cascade, parents have theirs
 	Resource string // what it limits the use of: parts of a request have theirs
@@ -18,41 +18,40 @@ type Status struct {
 	Capacity int64         // tokens
 	Refill   int64         // tokens that come back every Period; 0: it is a quota
 	Period   time.Duration // of the refill; 0: it is a quota
-	// Remaining is how many tokens one request can have now, negative when the bucket is
-	// in debt. Shards pay in whole tokens: 32 that hold 0.97 each have 31, and none to
-	// give.
+	// Remaining is how many tokens one request can have now, negative if the bucket is in debt.
+	// Shards pay in whole tokens: 32 shards with 0.97 each add up to 31, but none of them can pay
+	// one.
 	Remaining int64
-	// RetryAfter is how long until this limit alone would cover the cost of the
-	// request that was denied: zero if it does now, negative if it never will. It is
-	// zero in the status of a lease.
+	// RetryAfter is the time until this limit alone would cover the cost of the denied request:
+	// zero if it does now, negative if it never will. It is zero in the status of a lease.
 	RetryAfter time.Duration
-	// RefillAfter is how long until Remaining is one more, if nobody takes or gives back,
-	// about so long for a bucket of several shards; zero when the limit is full. Held tokens
-	// leave no room to refill until they are spent or expire.
+	// RefillAfter is the time until Remaining grows by one, if nobody takes or gives back;
+	// approximate for a bucket of several shards, and zero if the limit is full. Held tokens leave
+	// no room to refill until they are spent or expire.
 	RefillAfter time.Duration
-	// ResetAfter is how long until the limit is full, if nobody takes or gives back;
-	// zero when it is. Of a quota it is how long until its period ends, also if nothing
-	// was taken; longer than a century if nobody knows.
+	// ResetAfter is the time until the limit is full, if nobody takes or gives back; zero if it is
+	// full. For a quota it is the time until its period ends, even if nothing was taken; longer
+	// than a century if that is unknown.
 	ResetAfter time.Duration
-	// ChangesAfter is how long until the schedule of the limit (see [Limit.During]), or the end of a raise
-	// (Raise of package admin), changes Capacity, Refill or Period. Until then the other instants hold.
-	// Zero: nothing changes them.
+	// ChangesAfter is the time until the schedule of the limit (see [Limit.During]), or the end of
+	// a raise (Raise of package admin), changes Capacity, Refill or Period. The other times hold
+	// until then. Zero: nothing changes them.
 	ChangesAfter time.Duration
-	// At is the instant that these count from, by the clock that decides: the system's,
-	// corrected by the answers of DynamoDB. It is zero where nothing was looked up.
+	// At is the instant that these times count from, by the clock that decides: the system's clock,
+	// corrected by DynamoDB's answers. It is zero if nothing was looked up.
 	At time.Time
-	// InFlight: it is an in-flight limit, and Remaining is how many slots are free.
-	// Nobody knows when others will be, so RefillAfter and ResetAfter are zero.
+	// InFlight: it is an in-flight limit, and Remaining is the number of free slots. Nobody knows
+	// when others will be free, so RefillAfter and ResetAfter are zero.
 	InFlight bool
-	// Held is how many tokens processes may hold at most besides Remaining: taken ahead of
+	// Held is the most tokens that processes may hold in addition to Remaining: taken ahead for
 	// their next requests (see Options.Ahead), from the shards that this process has seen.
 	Held int64
 	// Estimated: this process has not seen all shards of the bucket.
 	Estimated bool
 	// Soft: the limit denies nothing.
 	Soft bool
-	// Floor is how many tokens the class of the request leaves to others, besides Remaining:
-	// see [Limit.WithFloor]. A part of a token counts as one.
+	// Floor is how many tokens the class of the request leaves to others, in addition to Remaining:
+	// see [Limit.WithFloor]. A fraction of a token counts as one.
 	Floor int64
 }
 
@@ -107,7 +106,7 @@ func statusOf(n decide.Name, l decide.Level) Status {
 	return s
 }
 
-// longestWait is what a Duration holds, in whole milliseconds: 292 years.
+// longestWait is the longest Duration in whole milliseconds: 292 years.
 const longestWait = math.MaxInt64 / time.Millisecond * time.Millisecond
 
 // wait returns the time from one instant to a later one, at most the longest.

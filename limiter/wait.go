@@ -11,42 +11,42 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// A request that waits takes its costs at once, into debt, and may go on when the
-// level is back at zero. So later requests wait for longer, large and small, in every
-// process; while there is debt, Acquire is denied. The requests that owe are the queue,
-// and the debt is bounded; a request that finds it full stands in line (see inLine).
+// A request that waits takes its costs at once, into debt, and may go on when the level is back at
+// zero. So later requests, large and small, wait longer, in every process; while there is debt,
+// Acquire is denied. The requests that owe are the queue, and their debt is bounded; a request that
+// finds the queue full stands in line (see inLine).
 
 // Wait acquires, and waits until the tokens are there, or ctx ends. It sends one write, which takes
 // the tokens into debt, and sleeps for exactly as long as that debt takes to refill. If ctx ends
 // first, it gives them back. It wakes sooner if this process gives back tokens that were taken
-// before. Other processes or an operator may put so much back that nothing is owed any more. The
-// call notices within 15 seconds: of the calls of this process that sleep for a shard, one reads it
-// that often for all. It does not notice if the bucket has split or merged since. While others
-// wait, requests that do not wait are denied.
+// before. If other processes or an operator give back so much that nothing is owed any more, it
+// notices within 15 seconds: for all calls of this process that sleep for a shard, one reads it
+// that often. It does not notice if the bucket has split or merged since. While calls wait,
+// requests that do not wait are denied.
 //
-// The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and takes
-// the tokens then. Requests of one process enter in the order in which they came, as many at
-// once as there is room for. Between processes chance decides who is next. When other
-// processes or an operator put tokens back, that lets requests in within 15 seconds.
+// The queue is bounded (see [ErrQueueFull]). While it is full, Wait waits for room, and then takes
+// the tokens. Requests of one process enter in their order of arrival, as many at once as there is
+// room for. Between processes, chance decides which is next. If other processes or an operator give
+// tokens back, that lets requests in within 15 seconds.
 //
-// On one shard, and while nobody leaves, DynamoDB's order of the writes is the order of the queue.
-// A bucket of several shards has a queue for each, and a request joins the one that is paid back
-// first. So requests may overtake others by as much as the queues differ. Tokens that are given
-// back, by a request that leaves or by a lease that has cost less, go to the next requests, also
-// before sleepers of other processes.
+// On one shard, and while no request leaves, the queue has the order in which DynamoDB took the
+// writes. A bucket of several shards has a queue for each, and a request joins the one that is paid
+// back first. So requests may overtake others by as much as the queues differ. Tokens that are
+// given back, by a request that leaves or by a lease that has cost less, go to the next requests,
+// even before sleepers of other processes.
 //
 // Slots of in-flight limits cannot be owed. A request that lacks some asks again when this process
-// gives some back, and every few seconds for slots of others, in the order in which they came here.
-// Requests that do not wait may be faster: for several slots it may wait for as long as others take
-// single ones.
+// gives some back, and every few seconds for slots of other processes, in order of arrival in this
+// process. Requests that do not wait may be faster: a call for several slots may wait for as long
+// as others take single ones.
 //
-// All limits are taken from at once, before the wait. A limit that the request did not wait for
-// may have refilled when it begins: its tokens were taken at the instant of the call.
+// All limits are taken from at once, before the wait. A limit that the request did not wait for may
+// have refilled by the time it begins: its tokens were taken at the instant of the call.
 //
 // A wait that would exceed the deadline of ctx is denied with a *LimitError as soon as that is
-// known: at once, unless others stand in line before it. Costs above the capacity are
-// ErrTooLarge. Other errors are those of [Limiter.Acquire]. If ctx ends during the wait, the
-// error is ErrCanceled, joined with a *SettleError if the tokens could not be given back.
+// known: at once, unless others stand in line before it. Costs above the capacity are ErrTooLarge.
+// Otherwise it fails like [Limiter.Acquire]. If ctx ends during the wait, the error is
+// ErrCanceled, joined with a *SettleError if the tokens could not be given back.
 func (l *Limiter) Wait(ctx context.Context, req Request) (*Lease, error) {
 	end, _ := ctx.Deadline()
 	begin, tries := l.begin(), waiting(end)
@@ -78,10 +78,10 @@ func (l *Limiter) wait(ctx context.Context, req Request, tries *desk.Attempt) (*
 	return nil, errors.Join(err, lease.settleAll(context.WithoutCancel(ctx), "rollback", (*charged).back))
 }
 
-// Reserve is Wait without the waiting: the tokens are taken, and the request may go
-// on after the time that is returned, zero if at once. Roll the lease back if that
-// is too long. Where the queue is full, it is denied with [ErrQueueFull]. The deadline
-// of ctx bounds the call only. The caller does not learn of tokens that are put back sooner.
+// Reserve is Wait without the waiting: the tokens are taken, and the request may go on after the
+// returned time, zero if at once. Roll the lease back if that is too long. If the queue is full, it
+// is denied with [ErrQueueFull]. The deadline of ctx bounds the call only. The caller does not
+// learn of tokens that are given back sooner.
 func (l *Limiter) Reserve(ctx context.Context, req Request) (*Lease, time.Duration, error) {
 	begin, tries := l.begin(), waiting(time.Time{})
 	lease, after, err := l.reserve(ctx, req, tries)
@@ -107,7 +107,7 @@ func (l *Limiter) reserve(ctx context.Context, req Request, tries *desk.Attempt)
 	return lease, wait(now, max(tries.GoesOn, now)), nil
 }
 
-// waiting is what a request begins with that waits until an instant at most; zero: for ever.
+// waiting is the initial state of a request that waits until end at most; zero: forever.
 func waiting(end time.Time) *desk.Attempt {
 	return &desk.Attempt{Waiter: decide.Waiter{Attempt: decide.Attempt{Waits: true}, End: end}}
 }
@@ -161,11 +161,12 @@ func queueFull(err error) *LimitError {
 	return denied
 }
 
-// patience is how much longer than until there is room somebody waits before asking for it: at
-// random up to what refills half a capacity. Without it, the first in the line of every process
-// would ask for every token: 16 processes would send 16 writes for it. When others had taken the room,
-// it is up to a capacity, and at least half of one if that happened again. Nobody waits for longer: then
-// all that the queue owes is paid back, and without a request tokens would only pile up.
+// patience is the additional time, after there is room, that a caller waits before asking for it:
+// at random up to the time that refills half a capacity. Without it, the first in the line of every
+// process would ask for every token: 16 processes would send 16 writes for it. If others had taken
+// the room, it is up to the time of a whole capacity, and at least half as long if it happened
+// again. It is never longer: by then everything that the queue owes is paid back, and without a
+// request tokens would only pile up.
 func (e *LimitError) patience(missed int) time.Duration {
 	for _, s := range e.Statuses {
 		if s.Limit == e.Limit {
@@ -180,8 +181,8 @@ func (e *LimitError) patience(missed int) time.Duration {
 	return 0
 }
 
-// followers is how many more there is room for once somebody has been let in, if they
-// want as much. Example: a level of -13 of a capacity of 20 has room for 7 tokens more.
+// followers is how many more requests there is room for once one has been let in, if they want as
+// much. Example: a level of -13 with a capacity of 20 has room for 7 more tokens.
 func followers(lease *Lease, req Request) int {
 	if lease == nil {
 		return 1
