@@ -24,7 +24,7 @@ const (
 	// AccessEnabled: requests are limited.
 	AccessEnabled
 	// AccessBypassed: every request is granted and takes nothing, and nothing is counted. A parent
-	// that pays too is charged all the same, unless it is bypassed itself.
+	// that pays too is still charged, unless it is bypassed itself.
 	AccessBypassed
 )
 
@@ -39,7 +39,7 @@ func (a Access) String() string {
 // accesses are the words for Access, which counts like config.Switch.
 var accesses = [...]string{"inherited", config.AttrDisabled, "enabled", "bypassed"}
 
-// Cascade says whether what requests take is charged to the parent of their entity too.
+// Cascade says whether requests are also charged to the parent of their entity.
 type Cascade int
 
 // What a scope says about charging parents. The scopes are asked as for [Access].

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// DynamoDB is what this package needs of a DynamoDB client; *dynamodb.Client of
-// the AWS SDK for Go v2 has it.
+// DynamoDB lists the methods of a DynamoDB client that this package needs; *dynamodb.Client of the
+// AWS SDK for Go v2 has them.
 type DynamoDB interface {
 	limiter.DynamoDB
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
@@ -46,7 +46,7 @@ type Options struct {
 
 const day = 24 * time.Hour
 
-// DefaultAuditRetention is how long audit events are kept where nobody has decided it: 90 days.
+// DefaultAuditRetention is how long audit events are kept by default: 90 days.
 const DefaultAuditRetention = 90 * day
 
 func (o *Options) withDefaults() (Options, error) {

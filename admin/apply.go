@@ -33,25 +33,25 @@ func (p *Plan) failures() error {
 	return errors.Join(errs...)
 }
 
-// Apply carries out a plan. It creates and updates limits first, from the most specific scope to
+// Apply carries out a plan. It first creates and updates limits, from the most specific scope to
 // the widest, then the descriptions of entities, parents before their children. Then it deletes:
 // descriptions, children before their parents, and limits. So nobody is without limits in between,
-// and no parent is charged that has none yet. Every step is a change like SetLimits, SetAccess or
+// and no parent without limits is charged. Every step is a change like SetLimits, SetAccess or
 // CreateEntity, in one transaction with its audit event, if the item is still as the plan has read
-// it; several are stored together. A step that is refused does not stop the others;
-// when the table does not answer, or ctx ends, the rest is not tried. Plan and apply again to go
-// on: steps done already are unchanged then, and reach their buckets again, since the answer to
-// the change may have been lost.
+// it; several are stored together. A step that is refused does not stop the others; if the table
+// does not answer, or ctx ends, the rest is not tried. Plan and apply again to go on: finished
+// steps are then unchanged, and reach their buckets again, since the answer to the change may have
+// been lost.
 //
 // Like the Python provisioner it records the managed scopes and entities, before the first step and
 // after the last. So nothing is ever created and forgotten: a scope counts as managed until it is
-// deleted, and its buckets are reached. Where the names of all entities do not fit into one item,
-// they stand in others that the Python provisioner does not read.
+// deleted and its buckets are reached. If the names of all entities do not fit into one item, the
+// rest is in items that the Python provisioner does not read.
 //
-// Err of each step says how it ended, and the error joins them. It is ErrBusy, of all steps, if
-// another manifest was applied since the plan was made, or begun. A plan that is made while another
-// one is being applied does not see that: both are carried out, and the one that began first gets
-// ErrBusy at its end. Then plan and apply again.
+// Err of each step says how it ended, and the error joins them. All steps are ErrBusy if another
+// manifest was applied, or begun, since the plan was made. A plan that is made while another one is
+// being applied does not notice: both are carried out, and the one that began first gets ErrBusy at
+// its end. Then plan and apply again.
 func (n *Namespace) Apply(ctx context.Context, p *Plan) error {
 	known, err := n.begin(ctx, p)
 	for i := range p.Steps { // none is begun

@@ -60,10 +60,10 @@ func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter
 	}, "list events about %q", subject)
 }
 
-// AllEvents lists the audit events about everything in the namespace that happened at an
-// instant or later and before another one, the newest first; a zero instant is no bound.
-// It reads the keys of all events that the table keeps before the first one comes. An event
-// of the last second may be missing: the index that has the keys lags behind.
+// AllEvents lists the audit events about everything in the namespace from one instant up to
+// another, which is excluded, newest first; a zero instant is no bound. It reads the keys of all
+// events in the table before it yields the first one. An event of the last second may be missing:
+// the index of the keys lags behind.
 func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2[Event, error] {
 	list := func(yield func(Event) bool) error {
 		var keys []item.Key

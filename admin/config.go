@@ -70,10 +70,9 @@ type Config struct {
 	Scope
 	Limits []limiter.Limit // in order of name; nil: none, or they cannot be read
 	Err    error           // why requests that these limits are for are refused, an ErrConfig; nil: they are not
-	// Raises are the raises that last, also of inherited limits: see [Namespace.Raise].
+	// Raises are the raises in force, also of inherited limits: see [Namespace.Raise].
 	Raises []Raise
-	// Access and Cascade are what the scope says besides: see [Namespace.SetAccess] and
-	// [Namespace.SetCascade].
+	// Access and Cascade are the scope's, see [Namespace.SetAccess] and [Namespace.SetCascade].
 	Access  Access
 	Cascade Cascade
 	// OnUnavailable is the policy for requests that name none, when the table does
@@ -168,10 +167,10 @@ func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.L
 	return n.change(ctx, at, func(c *config.Config) { c.SetLimits(stored) })
 }
 
-// ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was,
-// unless other limits are stored there than was has (none: nothing is stored). Then
-// the error is ErrBusy and nothing is changed: so of two operators that change what both
-// have read, one gets the error.
+// ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was, but only if the
+// stored limits are still was.Limits (none: nothing is stored). Otherwise the error is ErrBusy and
+// nothing is changed: if two operators change the same configuration that both have read, one of
+// them gets the error.
 func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limiter.Limit) error {
 	stored, err := storedLimits(limits)
 	if err != nil {

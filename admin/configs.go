@@ -15,11 +15,12 @@ import (
 // readAtOnce is how many configurations of entities a listing reads together.
 const readAtOnce = 100
 
-// Configs lists the configurations stored for an entity, for an entity on a resource, for a resource,
-// or at all scopes. For a resource it lists everybody's first, then single entities'. At all scopes it
-// lists everybody's, then each resource's, then entities'.
-// Resources named like a key of the table are left out where neither an entity nor the resource is
-// named. Limits that cannot be read come with an ErrConfig and their scope, and the listing goes on.
+// Configs lists the configurations stored for an entity, for an entity on a resource, for a
+// resource, or at all scopes. For a resource the resource's own comes first, then the ones for
+// single entities on it. For all scopes it lists the system's, then the resources', then the
+// entities'. Resources named like a key of the table are left out if neither an entity nor the
+// resource is named. Limits that cannot be read come with an ErrConfig and their scope, and the
+// listing goes on.
 func (n *Namespace) Configs(ctx context.Context, at Scope) iter.Seq2[Config, error] {
 	return func(yield func(Config, error) bool) {
 		err := at.validate()

@@ -1,10 +1,10 @@
-// Package admin manages what the limiter works with: namespaces, entities,
-// stored limits, and what buckets, usage and the audit trail say. It shares the
-// table, item by item, with the Python zae-limiter.
+// Package admin manages everything that the limiter works with: namespaces, entities and stored
+// limits; it reads buckets, usage and the audit trail. It shares the table, item by item, with the
+// Python zae-limiter.
 //
-// [Open] gives a [Table], whose methods manage namespaces. [Table.Namespace] gives a
-// [Namespace], which manages all that is in one. Both are safe for concurrent use and
-// hold nothing that must be closed. By topic, with the types that only this topic has:
+// [Open] returns a [Table], whose methods manage namespaces. [Table.Namespace] returns a
+// [Namespace], which manages the contents of one. Both are safe for concurrent use and hold nothing
+// that must be closed. By topic, with the types that only this topic has:
 //
 //	namespaces  Register, Lookup, Namespaces; DeleteNamespace, Orphans, RecoverNamespace,
 //	            PurgeNamespace: NamespaceInfo, NamespaceStatus
@@ -22,22 +22,20 @@
 //
 // # What every call has in common
 //
-// Calls block until they are done, bounded by ctx; Options.Timeout bounds each
-// request to DynamoDB. What can be repeated without harm is repeated: reads,
-// deletes, and every change, because a change is a transaction with a token of its
-// own. So a change whose answer was lost is made once.
+// Calls block until they are done, bounded by ctx; Options.Timeout bounds each request to DynamoDB.
+// Whatever can be repeated without harm is repeated: reads, deletes, and every change, because a
+// change is a transaction with a token of its own. So a change whose answer was lost is made once.
 //
-// A change and the audit event that records it are one transaction, which does not
-// happen in a namespace that was deleted meanwhile: the error is ErrNamespace. Apply asks
-// that once for each hundred changes.
-// Changes of limits, entities and buckets are recorded, changes of namespaces are not.
+// A change and the audit event that records it are one transaction. It fails with ErrNamespace if
+// the namespace has been deleted; Apply checks that once for each hundred changes. Changes of
+// limits, entities and buckets are recorded, changes of namespaces are not.
 //
-// Listings are iterators that read page by page. An error ends the listing and is
-// the last thing it yields. Those that find items by an index (children, buckets,
-// entities with limits) may lag behind changes by a moment.
+// Listings are iterators that read page by page. An error ends the listing and is the last thing it
+// yields. Listings that find items by an index (children, buckets, entities with limits) may lag
+// behind changes by a moment.
 //
-// All other errors are, by errors.Is, one of package limiter: ErrInvalid, ErrNamespace, ErrVersion,
+// All other errors match one of package limiter by errors.Is: ErrInvalid, ErrNamespace, ErrVersion,
 // ErrUnavailable or ErrUnknown. With ErrUnavailable nothing was changed. With ErrUnknown the last
-// answer was lost, and the change may have been made. One that ctx has caused is context.Canceled
-// or DeadlineExceeded too.
+// answer was lost, and the change may have been made. An error that ctx has caused is also
+// context.Canceled or DeadlineExceeded.
 package admin

@@ -15,19 +15,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Entity describes an entity. Entities need no description to be limited: it is
-// for names, metadata, and parents that pay too.
+// Entity describes an entity. Entities are limited without a description: it is for names,
+// metadata, and parents that pay too.
 type Entity struct {
 	ID   string
 	Name string // to show to people; empty on creation: the ID
 	// Parent is the entity that this one belongs to; empty: none.
 	Parent string
-	// Cascade says that what the entity takes is charged to Parent too. Clients see a change within
-	// the time for which they cache configuration.
+	// Cascade: requests of the entity are also charged to Parent. Clients follow a change as soon
+	// as their cached configuration expires.
 	Cascade bool
-	// Metadata is what the owner of the entity keeps with it: text, booleans, numbers, nil, and maps
-	// and lists of these, at most 16 levels deep. Numbers are read back as int64 if whole, else as
-	// float64.
+	// Metadata is for the owner of the entity: text, booleans, numbers, nil, and maps and lists of
+	// these, at most 16 levels deep. Whole numbers are read back as int64, others as float64.
 	Metadata  map[string]any
 	CreatedAt time.Time // set by CreateEntity
 }
@@ -225,7 +224,7 @@ func (n *Namespace) entity(ctx context.Context, id string) (config.Entity, error
 	return e, err
 }
 
-// Children lists the entities with a parent, in order of their ids.
+// Children lists the entities with a parent, sorted by id.
 func (n *Namespace) Children(ctx context.Context, parent string) iter.Seq2[Entity, error] {
 	if err := validate.Entity("parent", parent); err != nil {
 		return failing[Entity](err)

@@ -17,17 +17,17 @@ import (
 // reads it from YAML or JSON; [Namespace.Plan] compares it with the table.
 type Manifest struct {
 	Namespace string // its name
-	// Scopes are what scopes declare, each once, in any order: Limits, and Access and Cascade as
-	// [Namespace.SetAccess] and [Namespace.SetCascade] store them, one of the three at least. The zero Scope, for
-	// everybody else, declares Limits and OnUnavailable, or neither. What a scope says that is not declared stays,
-	// unless the manifest before declared it.
+	// Scopes are the declared scopes, each once, in any order: Limits, and Access and Cascade as
+	// [Namespace.SetAccess] and [Namespace.SetCascade] store them, at least one of the three. The
+	// zero Scope, for everybody else, declares Limits and OnUnavailable, or neither. Stored
+	// settings of a scope that are not declared stay, unless the manifest before declared them.
 	Scopes []Config
 	// Entities are described with their names, parents and metadata, as [Namespace.CreateEntity]
-	// stores them, each once, in any order. A parent is described too, or stored already.
+	// stores them, each once, in any order. A parent must be described too, or stored already.
 	Entities []Entity
 }
 
-// Validate returns nil, or an ErrInvalid that names the field, its value and what it accepts.
+// Validate returns nil, or an ErrInvalid that names the field, its value and the accepted values.
 func (m Manifest) Validate() error {
 	if err := checkNamespace(m.Namespace); err != nil {
 		return err

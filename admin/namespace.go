@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Namespace is one tenant within a table: entities, limits, buckets, usage and an
-// audit trail of its own. Get it from [Table.Namespace] or [Table.Register].
+// Namespace is one tenant within a table: entities, limits, buckets, usage and an audit trail of
+// its own. Get it from [Table.Namespace] or [Table.Register].
 type Namespace struct {
 	table     *Table
 	calls     calls

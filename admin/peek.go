@@ -17,21 +17,22 @@ import (
 // Bucket is what an entity has left on a resource, all shards together.
 type Bucket struct {
 	Entity, Resource string
-	// Exists reports whether it is stored. One that is not is full: nobody has taken
-	// anything yet, or so long ago that it does not matter.
+	// Exists reports whether it is stored. A bucket that is not stored is full: nothing was taken
+	// yet, or so long ago that it does not matter.
 	Exists bool
 	Shards int // that exist
-	// Denied is how many requests were denied in the life of the shards that there are. A process counts them
-	// with its next write on the bucket; it does not count those that it has not written when it ends.
+	// Denied is how many requests were denied in the life of the existing shards. A process counts
+	// them with its next write on the bucket; denials that it has not written when it ends are not
+	// counted.
 	Denied int64
-	// Stored reports whether limits are stored for it; From is the scope whose limits
-	// are in force then.
+	// Stored reports whether limits are stored for it; From is the scope whose limits are in force
+	// then.
 	Stored bool
 	From   Scope
-	// Levels has one entry per limit that the bucket has, in order of name. Of a bucket that
-	// does not exist they are the stored limits.
+	// Levels has one entry per limit of the bucket, sorted by name. For a bucket that does not
+	// exist they are the stored limits.
 	Levels []Level
-	// Parent and Cascade are what the bucket knows of its entity.
+	// Parent and Cascade are the entity's, as stored in the bucket.
 	Parent  string
 	Cascade bool
 	// Expires is when an unused bucket is removed; zero: never.
@@ -44,21 +45,22 @@ type Level struct {
 	limiter.Limit
 	// Raises are part of it while they last: see [Namespace.Raise].
 	Raises []Raise
-	// ChangesIn is how long its Schedule and Raises leave it so; zero: it has none, or they leave it for good.
+	// ChangesIn is how long its Schedule and Raises leave it so; zero: it has none, or they no
+	// longer change it.
 	ChangesIn time.Duration
-	// Stored reports whether the limit is stored as it is here. One that is not was brought by
-	// callers, or was stored before.
+	// Stored reports whether the limit is stored as it is here. A limit that is not came with a
+	// request, or was stored before.
 	Stored    bool
 	Remaining int64 // whole tokens, rounded down; negative when in debt
-	// Used is how many whole tokens were taken and not given back, in the life of
-	// the bucket. Of an in-flight limit it is how many slots are taken.
+	// Used is how many whole tokens were taken and not given back, in the life of the bucket. For
+	// an in-flight limit it is how many slots are taken.
 	Used int64
-	// Held is how many tokens processes may hold at most besides Remaining (see
+	// Held is the most tokens that processes may hold in addition to Remaining (see
 	// limiter.Options.Ahead).
 	Held int64
-	// FullIn is how long it takes to fill up; zero if it is full, negative if it never is: the limit
-	// is blocked, or owes more than is refilled in 292 years. Held tokens leave no room to refill
-	// until they are spent or expire.
+	// FullIn is how long it takes to fill up; zero if it is full, negative if it never will be: the
+	// limit is blocked, or owes more than is refilled in 292 years. Held tokens leave no room to
+	// refill until they are spent or expire.
 	FullIn time.Duration
 }
 
@@ -212,9 +214,9 @@ func levelOf(l bucket.Limit, now int64) Level {
 	return out
 }
 
-// Buckets lists the buckets that exist in a scope: of an entity, of a resource, of
-// one on the other, or all. One that cannot be read comes with a limiter.ErrUnreadable and
-// nothing but its Entity and Resource, and others follow; any other error is the last.
+// Buckets lists the buckets that exist in a scope: of an entity, of a resource, of an entity on a
+// resource, or all. One that cannot be read comes with a limiter.ErrUnreadable and only its Entity
+// and Resource, and the listing goes on; any other error ends it.
 func (n *Namespace) Buckets(ctx context.Context, at Scope) iter.Seq2[Bucket, error] {
 	if err := at.validate(); err != nil {
 		return failing[Bucket](err)

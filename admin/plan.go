@@ -84,7 +84,7 @@ func (s Step) After() []string {
 	return s.To.Lines()
 }
 
-// Lines returns what a scope holds, in words, line by line: "rpm: 100 per 1m0s, capacity 100".
+// Lines returns the contents of a scope as text, line by line: "rpm: 100 per 1m0s, capacity 100".
 func (c Config) Lines() (out []string) {
 	if c.Err != nil {
 		out = append(out, "what is not served ("+c.Err.Error()+")")

@@ -45,8 +45,8 @@ func checkPrincipal(field, s string) error {
 	return nil
 }
 
-// As returns the same namespace, where changes are recorded as made by principal:
-// a name or an ARN of up to 512 bytes of printable text. Empty: as Options say. The
+// As returns the same namespace for another principal, which is recorded as the author of its
+// changes: a name or an ARN of up to 512 bytes of printable text. Empty: the one of Options. The
 // error is ErrInvalid.
 func (n *Namespace) As(principal string) (*Namespace, error) {
 	if err := checkPrincipal("principal", principal); err != nil {
