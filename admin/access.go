@@ -94,12 +94,12 @@ func accessIn(it item.Item) (a Access, c Cascade) {
 }
 
 // SetAccess disables, enables or bypasses requests at a scope, and records that. The scope must
-// name an entity, a resource or both. Limits stay as they are. Go clients obey within
-// limiter.Options.ConfigTTL. Python clients look at the bucket, so SetAccess also marks the
-// buckets that exist. A client that does not know yet may still create one without the mark:
-// call SetAccess again after ConfigTTL to mark those too; it is recorded only once. Python
-// clients before 0.17 apply the limits where requests are bypassed. The error
-// is ErrReach if the access is stored, but some buckets could not be marked.
+// name an entity, a resource or both. Limits stay as they are. Go clients follow within
+// limiter.Options.ConfigTTL. Python clients look at the bucket, so SetAccess also marks existing
+// buckets. A client that has not noticed yet may still create one without the mark: call SetAccess
+// again after ConfigTTL to mark those too; it is recorded only once. Python clients before 0.17
+// apply the limits even if requests are bypassed. The error is ErrReach if the access is stored,
+// but some buckets could not be marked.
 func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached, error) {
 	to, err := storedAccess(a, CascadeInherited)
 	if err != nil {
@@ -108,11 +108,11 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 	return n.decide(ctx, at, n.stampAccess, func(says *config.Access) { says.Switch = to.Switch })
 }
 
-// SetCascade stores whether what requests at a scope take is charged to the parent too, and
-// records that. The scope must name an entity, a resource or both. Limits stay as they are. Go
-// clients obey within limiter.Options.ConfigTTL. Python clients look at the bucket, so SetCascade
-// also marks those that exist, as SetAccess does. The error is ErrReach if the policy is stored,
-// but some buckets could not be marked.
+// SetCascade stores whether requests at a scope are also charged to the parent, and records that.
+// The scope must name an entity, a resource or both. Limits stay as they are. Go clients follow
+// within limiter.Options.ConfigTTL. Python clients look at the bucket, so SetCascade also marks
+// existing buckets, like SetAccess. The error is ErrReach if the setting is stored, but some
+// buckets could not be marked.
 func (n *Namespace) SetCascade(ctx context.Context, at Scope, c Cascade) (Reached, error) {
 	to, err := storedAccess(AccessInherited, c)
 	if err != nil {

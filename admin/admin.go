@@ -27,18 +27,17 @@ type DynamoDB interface {
 // Options are the settings of a [Table]. The zero value of every field means its
 // default; nil Options mean all defaults.
 type Options struct {
-	// Timeout bounds each request to DynamoDB, on top of the caller's context.
-	// Default 10s.
+	// Timeout bounds each request to DynamoDB, in addition to the caller's context. Default 10s.
 	Timeout time.Duration
-	// Principal makes the changes, for the audit trail: a name or an ARN
-	// of up to 512 bytes of printable text. [Namespace.As] overrides it.
+	// Principal is the author of changes in the audit trail: a name or an ARN of up to 512 bytes of
+	// printable text. [Namespace.As] overrides it.
 	Principal string
-	// Caller finds out the principal when Principal is empty, for instance by
-	// GetCallerIdentity of STS. It is asked once, before the first change; if it
-	// fails the audit trail names nobody. Nil: nobody is named.
+	// Caller finds out the principal if Principal is empty, for instance with GetCallerIdentity of
+	// STS. It is called once, before the first change; if it fails, the audit trail names nobody.
+	// Nil: nobody is named.
 	Caller func(context.Context) (string, error)
-	// AuditRetention is how long audit events are kept when the namespace's
-	// stored configuration does not say. Default DefaultAuditRetention; whole days count.
+	// AuditRetention is how long audit events are kept if the namespace's stored configuration does
+	// not set it. Default DefaultAuditRetention; whole days count.
 	AuditRetention time.Duration
 	// Now is the clock. Default: the system's.
 	Now func() time.Time
@@ -83,10 +82,10 @@ type Table struct {
 	ids    *ulids
 }
 
-// Open returns the named table. It checks that the table is there, and that this package can share
-// its schema with other clients. Opening writes nothing, and looking up a namespace only what
-// limiter.Open writes too: it takes an aggregator of Python before 0.15 out of the version record.
-// The error is ErrInvalid, ErrVersion, ErrUnavailable or ErrUnknown.
+// Open returns the named table. It checks that the table exists, and that this package can share
+// its schema with other clients. Open writes nothing. Looking up a namespace makes the same write
+// as limiter.Open: it removes the release of a Python aggregator before 0.15 from the version
+// record. The error is ErrInvalid, ErrVersion, ErrUnavailable or ErrUnknown.
 func Open(ctx context.Context, db DynamoDB, tableName string, opts *Options) (*Table, error) {
 	if err := validate.Table(db != nil, tableName); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func open(ctx context.Context, db store.Lister, opts *Options) (*Table, error) {
 
 func (t *Table) now() int64 { return t.opts.Now().UnixMilli() }
 
-// Version is what the table's version record says.
+// Version is the table's version record.
 type Version struct {
 	Schema    string // version of the item formats, "0.9.0"
 	ClientMin string // the oldest client that may use the table
@@ -127,8 +126,8 @@ type Version struct {
 	UpdatedBy string // empty: not known
 }
 
-// Version returns the table's version record; the error is ErrNotFound if there is
-// none, because no namespace was ever registered.
+// Version returns the table's version record; the error is ErrNotFound if there is none, because no
+// namespace was ever registered.
 func (t *Table) Version(ctx context.Context) (Version, error) {
 	items, err := t.calls.read(ctx, layout.VersionKey())
 	if err != nil {

@@ -41,11 +41,11 @@ func (s Scope) trail() (string, error) {
 	return layout.AuditSystem, nil
 }
 
-// Events lists the audit events about an entity, about a resource, or with neither
-// about the namespace, the newest first. With the ID of an event in before it goes on
-// after that one, so the ID of the last event seen is a cursor; empty: from the newest.
-// Events about an entity that was deleted are still there. The error is ErrInvalid for an
-// entity and a resource: events about the entity name the resource.
+// Events lists the audit events about an entity, about a resource, or with neither about the
+// namespace, newest first. With the ID of an event in before it continues after that one, so the ID
+// of the last event seen is a cursor; empty: from the newest. Events about an entity that was
+// deleted are still there. An entity together with a resource is ErrInvalid: events about the
+// entity name the resource.
 func (n *Namespace) Events(ctx context.Context, about Scope, before string) iter.Seq2[Event, error] {
 	subject, err := about.trail()
 	if err == nil && strings.Trim(before, crockford) != "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Scope says for whom limits are stored. The most specific scope that has any
-// limits is in force, whole:
+// Scope is the entity and resource that limits are stored for. The most specific scope that has any
+// limits is in force, as a whole:
 //
 //	Scope{Entity: "acme", Resource: "gpt-4"}  one entity on one resource
 //	Scope{Entity: "acme"}                     one entity on all other resources
@@ -149,11 +149,11 @@ func (n *Namespace) Config(ctx context.Context, at Scope) (Config, error) {
 	return configIn(items[0], n.table.now())
 }
 
-// SetLimits replaces the limits stored at a scope, records that, and brings the new
-// ones to the buckets that exist ([Namespace.Reach]). All of a limit is replaced, also
-// what cannot be read ([ErrConfig]), as the schedule of a quota. Limits that are no
-// longer stored leave those buckets. Afterwards all clients, Python too, work with the new
-// limits. Other configuration of the scope stays. There must be at least one limit.
+// SetLimits replaces the limits stored at a scope, records that, and brings the new ones to
+// existing buckets ([Namespace.Reach]). It replaces each limit completely, even parts that cannot
+// be read ([ErrConfig]), such as the schedule of a quota. Limits that are no longer stored leave
+// those buckets. Afterwards all clients, Python ones too, work with the new limits. Other
+// configuration of the scope stays. There must be at least one limit.
 //
 // The error is ErrReach if the limits are stored, but not in all buckets.
 func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.Limit) error {
@@ -187,22 +187,22 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 	return n.changeIf(ctx, was.Scope, unchanged, func(c *config.Config) { c.SetLimits(stored) })
 }
 
-// DeleteLimits removes the limits stored at a scope, records that, and brings the limits
-// in force now to the buckets that exist already. Buckets for which no limits
-// are in force any more stay as they are. Other configuration of the scope stays.
-// Without limits there nothing happens. Errors are as for SetLimits.
+// DeleteLimits removes the limits stored at a scope, records that, and updates existing buckets to
+// the limits that are in force now. Buckets without any limits in force stay as they are. Other
+// configuration of the scope stays. If the scope has no limits, nothing happens. Errors are as for
+// SetLimits.
 func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
 	return n.change(ctx, at, func(c *config.Config) { c.SetLimits(nil) })
 }
 
-// Settings are what [Namespace.Configure] changes for a whole namespace. A nil field
-// stays as it is.
+// Settings are the changes that [Namespace.Configure] makes to a whole namespace. A nil field stays
+// as it is.
 type Settings struct {
 	// OnUnavailable is the policy for requests that name none, when the table does not
 	// answer. PolicyDefault removes the stored one.
 	OnUnavailable *limiter.Policy
-	// AuditRetention is how long audit events are kept from now on: whole days, at most
-	// ten years. Zero removes the stored one.
+	// AuditRetention is how long audit events are kept from now on: whole days, at most ten years.
+	// Zero removes the stored one.
 	AuditRetention *time.Duration
 }
 

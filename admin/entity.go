@@ -67,8 +67,8 @@ func storedEntity(ns string, e Entity) (config.Entity, error) {
 	return out, nil
 }
 
-// CreateEntity stores an entity and records that. Its parent must exist, which
-// keeps circles out. The error is ErrExists, ErrParent or one that all calls have.
+// CreateEntity stores an entity and records it. Its parent must exist, which rules out circles. The
+// error is ErrExists, ErrParent or one that all calls have.
 func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) {
 	stored, err := storedEntity(n.id, e)
 	if err != nil {
@@ -80,10 +80,10 @@ func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) 
 	return entityOf(stored), fail(err, "create entity %q", e.ID)
 }
 
-// UpdateEntity replaces the name, parent, cascade flag and metadata of an entity,
-// and records that. CreatedAt stays as it is. Parent and flag are written to the
-// buckets that exist, because Python clients look there. The error is ErrNotFound,
-// ErrParent or one that all calls have; after any but these two, call again.
+// UpdateEntity replaces the name, parent, cascade flag and metadata of an entity, and records that.
+// CreatedAt stays as it is. Parent and flag are written to existing buckets, because Python clients
+// look there. The error is ErrNotFound, ErrParent or one that all calls have; after any other than
+// these two, call again.
 func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) {
 	stored, err := storedEntity(n.id, e)
 	if err != nil {
@@ -101,11 +101,11 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	return entityOf(stored), fail(err, "update entity %q: its buckets", e.ID)
 }
 
-// MoveEntity gives an entity another parent, or none if parent is empty, and records that.
-// Name, metadata and Cascade stay; without a parent nothing cascades. The buckets that exist
-// are changed too. Clients charge the new parent within limiter.Options.ConfigTTL. A lease
-// gives back to the parent that it charged. The error is ErrNotFound, ErrParent or one that all
-// calls have; after any but these two, call again.
+// MoveEntity gives an entity another parent, or none if parent is empty, and records that. Name,
+// metadata and Cascade stay; without a parent nothing cascades. Existing buckets are changed too.
+// Clients charge the new parent within limiter.Options.ConfigTTL. A lease gives back to the parent
+// that it charged. The error is ErrNotFound, ErrParent or one that all calls have; after any other
+// than these two, call again.
 func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, error) {
 	err := validate.Entity("ID", id)
 	if err == nil && parent != "" {
@@ -208,7 +208,8 @@ func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
 	return entityOf(e), fail(err, "read entity %q", id)
 }
 
-// described returns the item of an entity, and the entity; nil and the zero one if it is not described.
+// described returns the item of an entity, and the entity; nil and the zero one if it is not
+// described.
 func (n *Namespace) described(ctx context.Context, id string) (stored item.Item, e config.Entity, err error) {
 	items, err := n.calls.read(ctx, layout.EntityKey(n.id, id))
 	if err != nil || items[0] == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// DeleteEntity removes an entity with everything that is stored with it: limits of
-// its own, buckets and usage; the audit trail stays, and gets an event. A note stays for two
-// weeks, by which usage that is not counted yet is passed over; docs/usage.md says of which it
-// is not. It returns how many items were removed; where nothing is stored that is none, and
-// nothing is recorded. After an error, call it again and it goes on. Children stay. If they
-// charge the entity, their requests are ErrInvalid from then on: move or delete them first. Clients that
-// go on taking tokens make new buckets.
+// DeleteEntity removes an entity with everything that is stored with it: limits of its own, buckets
+// and usage; the audit trail stays, and gets an event. For two weeks a note remains, so that usage
+// that is not counted yet is not counted later; docs/usage.md names the exceptions. It returns how
+// many items were removed; if nothing is stored, that is zero, and nothing is recorded. After an
+// error, call it again to continue. Children stay. If they charge the entity, their requests are
+// ErrInvalid from then on: move or delete them first. Clients that go on taking tokens create new
+// buckets.
 func (n *Namespace) DeleteEntity(ctx context.Context, id string) (removed int, err error) {
 	if err := validate.Entity("ID", id); err != nil {
 		return 0, err

@@ -18,21 +18,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Reset fills the named limits of a bucket on every shard, or all limits if none is named.
-// Debt is forgiven, and the whole capacity can be taken at once, without what processes hold
-// that they took ahead. Such tokens of a rate refill. Of a quota they are lost until the period
-// ends, unless they are granted. A quota gets back the credits of its period, too; one that
-// counts from its first use begins a new period. A lease from before the reset gives
-// nothing back to a quota after it. Usage stays as it is.
+// Reset fills the named limits of a bucket on every shard, or all limits if none is named. Debt is
+// forgiven, and the whole capacity can be taken at once, except for tokens that processes have
+// taken ahead. For a rate, those refill. For a quota they are lost until the period ends, unless
+// they are granted. A quota also gets the credits of its period back; a quota that counts from its
+// first use opens a new period. A lease from before the reset gives nothing back to a quota after
+// it. Usage stays as it is.
 //
-// It returns how many tokens were added, by limit, and records that as "bucket_reset". A
-// bucket that does not exist is full already. The error is ErrNotFound if the bucket lacks
-// a named limit. See [Namespace.Once] for calls whose answer is lost.
+// It returns how many tokens were added, by limit, and records them as "bucket_reset". A bucket
+// that does not exist is full already. The error is ErrNotFound if the bucket lacks a named limit.
+// See [Namespace.Once] for calls whose answer is lost.
 //
-// Without names it also mends a bucket that cannot be read (limiter.ErrUnreadable): it
-// removes the bucket, and the next request finds a full one. It returns nil then, because
-// nobody knows what that added. Tokens taken from that bucket and not counted yet are
-// missing in the usage.
+// Without names it also repairs a bucket that cannot be read (limiter.ErrUnreadable): it removes
+// the bucket, and the next request finds a full one. It then returns nil, because the number of
+// added tokens is unknown. Tokens taken from that bucket and not counted yet are missing in the
+// usage.
 func (n *Namespace) Reset(ctx context.Context, entity, resource string, limits ...string) (map[string]int64, error) {
 	added, err := n.fill(ctx, entity, resource, limits)
 	if errors.Is(err, limiter.ErrUnreadable) && len(limits) == 0 {
@@ -61,15 +61,15 @@ func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []
 		}})
 }
 
-// Credit adds whole tokens to limits of a bucket, spread over its shards. A rate takes them
-// up to its capacity. A quota takes all of them, on top of its amount, until its period ends;
-// one that counts from its first use begins a period if none is open. Usage stays as it is.
-// To give back what a lease took, use the lease.
+// Credit adds whole tokens to limits of a bucket, spread over its shards. A rate takes them up to
+// its capacity. A quota takes all of them, on top of its amount, until its period ends; a quota
+// that counts from its first use opens a period if none is open. Usage stays as it is. To give back
+// the tokens of a lease, use the lease.
 //
-// It returns how many tokens were added, by limit, and records that as "bucket_credited". If
-// the bucket does not exist, its rates are full already; for a quota it is created under the
-// stored limits. The error is ErrNotFound if the bucket lacks a named limit. See
-// [Namespace.Once] for calls whose answer is lost.
+// It returns how many tokens were added, by limit, and records them as "bucket_credited". If the
+// bucket does not exist, its rates are full already; for a quota it is created under the stored
+// limits. The error is ErrNotFound if the bucket lacks a named limit. See [Namespace.Once] for
+// calls whose answer is lost.
 func (n *Namespace) Credit(
 	ctx context.Context, entity, resource string, tokens limiter.Costs,
 ) (map[string]int64, error) {
@@ -155,8 +155,8 @@ func divide(milli int64, rooms []int64) []int64 {
 	return out
 }
 
-// raiseAtOnce is how many writes one transaction has, besides the check of the namespace: the event, the
-// operation, and 97 shards.
+// raiseAtOnce is how many writes one transaction has, besides the check of the namespace: the
+// event, the operation, and 97 shards.
 const raiseAtOnce = item.MaxTransactItems - 1
 
 // raising is tokens on their way to the shards of a bucket.

@@ -8,10 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Names yields the entities and resources of a scope that something is stored of: limits,
-// buckets, and without a scope descriptions of entities. A name may come more than once, in no
-// order. It is for programs that offer names to choose from: one part that cannot be read ends
-// with its error, and the next one follows.
+// Names yields the entities and resources of a scope for which something is stored: limits,
+// buckets, and without a scope descriptions of entities. A name may come more than once, and in any
+// order. It is for programs that offer names to choose from: a part that cannot be read ends with
+// its error, and the listing goes on.
 func (n *Namespace) Names(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
 	parts := []iter.Seq2[Scope, error]{n.withLimits(ctx, at), n.bucketsAt(ctx, at)}
 	if at == (Scope{}) {

@@ -26,13 +26,13 @@ type Namespace struct {
 	once      string // what Reset and Credit are carried out once for; empty: each call
 }
 
-// ID returns the id that the keys of the namespace begin with.
+// ID returns the id that prefixes the keys of the namespace.
 func (n *Namespace) ID() string { return n.id }
 
 // Name returns the name under which the namespace was found.
 func (n *Namespace) Name() string { return n.name }
 
-// NamespaceInfo is what the registry says of a namespace.
+// NamespaceInfo is the registry's entry of a namespace.
 type NamespaceInfo struct {
 	ID, Name  string
 	Status    NamespaceStatus
@@ -40,7 +40,7 @@ type NamespaceInfo struct {
 	DeletedAt time.Time // zero unless deleted
 }
 
-// NamespaceStatus is where a namespace stands.
+// NamespaceStatus is the state of a namespace.
 type NamespaceStatus string
 
 // The life of a namespace.
@@ -80,8 +80,8 @@ func (t *Table) find(ctx context.Context, name string) (ns config.Namespace, err
 	return ns, err
 }
 
-// Namespace returns a namespace by its name. The error is ErrInvalid,
-// limiter.ErrNamespace if there is none, ErrVersion, ErrUnavailable.
+// Namespace returns a namespace by its name. The error is ErrInvalid, limiter.ErrNamespace if there
+// is none, ErrVersion, ErrUnavailable.
 func (t *Table) Namespace(ctx context.Context, name string) (*Namespace, error) {
 	ns, err := t.find(ctx, name)
 	if err != nil {
@@ -116,8 +116,8 @@ func (t *Table) Register(ctx context.Context, name string) (*Namespace, error) {
 	return nil, fail(ErrBusy, "register namespace %q", name)
 }
 
-// Lookup returns what the registry says of an active namespace; the error is
-// limiter.ErrNamespace if none has the name.
+// Lookup returns the registry's entry of an active namespace; the error is limiter.ErrNamespace if
+// none has the name.
 func (t *Table) Lookup(ctx context.Context, name string) (NamespaceInfo, error) {
 	ns, err := t.find(ctx, name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (t *Table) Lookup(ctx context.Context, name string) (NamespaceInfo, error) 
 	return infoOf(ns), nil
 }
 
-// Namespaces lists the active namespaces in order of their names.
+// Namespaces lists the active namespaces, sorted by name.
 func (t *Table) Namespaces(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 	return t.registry(ctx, config.Namespaces())
 }
@@ -138,9 +138,8 @@ func (t *Table) registry(ctx context.Context, q item.Query) iter.Seq2[NamespaceI
 	}, "list namespaces")
 }
 
-// Orphans lists the namespaces that have no name any more, and still have items:
-// those deleted, those being purged, and those that a deletion by another client
-// left half-way.
+// Orphans lists the namespaces that no longer have a name, but still have items: deleted ones, ones
+// being purged, and ones that a deletion by another client left half-way.
 func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 	return sequence(func(yield func(NamespaceInfo) bool) error {
 		named := map[string]bool{}
@@ -159,10 +158,10 @@ func (t *Table) Orphans(ctx context.Context) iter.Seq2[NamespaceInfo, error] {
 	})
 }
 
-// DeleteNamespace takes the name away from the namespace with an id, which [Table.Lookup] has. Its items stay until
-// it is purged, and it can be recovered. Running Go clients stop within their Options.ConfigTTL; Python clients go
-// on. The error is limiter.ErrNamespace if there is no namespace with that id, ErrState if it is deleted already, or
-// if its name belongs to another one.
+// DeleteNamespace takes the name away from the namespace with an id, which [Table.Lookup] returns.
+// Its items stay until it is purged, and it can be recovered. Running Go clients stop within their
+// Options.ConfigTTL; Python clients go on. The error is limiter.ErrNamespace if there is no
+// namespace with that id, ErrState if it is deleted already, or if its name belongs to another one.
 func (t *Table) DeleteNamespace(ctx context.Context, id string) error {
 	ns, err := t.byID(ctx, id)
 	if err != nil {
@@ -179,7 +178,8 @@ func (t *Table) DeleteNamespace(ctx context.Context, id string) error {
 	return fail(err, "delete namespace %q", ns.Name)
 }
 
-// byID returns the record of a namespace by its id. The error is limiter.ErrNamespace if there is none.
+// byID returns the record of a namespace by its id. The error is limiter.ErrNamespace if there is
+// none.
 func (t *Table) byID(ctx context.Context, id string) (ns config.Namespace, err error) {
 	items, err := t.calls.read(ctx, layout.NamespaceIDKey(id))
 	if err != nil {
@@ -191,9 +191,9 @@ func (t *Table) byID(ctx context.Context, id string) (ns config.Namespace, err e
 	return config.DecodeNamespace(items[0])
 }
 
-// RecoverNamespace gives a deleted namespace its name back and returns it. The
-// error is limiter.ErrNamespace if there is no namespace with that id, ErrState if
-// it is active or being purged, or if its name belongs to another one now.
+// RecoverNamespace gives a deleted namespace its name back and returns it. The error is
+// limiter.ErrNamespace if there is no namespace with that id, ErrState if it is active or being
+// purged, or if its name now belongs to another one.
 func (t *Table) RecoverNamespace(ctx context.Context, id string) (*Namespace, error) {
 	ns, err := t.byID(ctx, id)
 	if err != nil {

@@ -41,7 +41,8 @@ type Bucket struct {
 
 // Level is the state of one limit.
 type Level struct {
-	// Limit is the limit as it is in force: in a window of its Schedule, with what that changes, and raised.
+	// Limit is the limit as it is in force: in a window of its Schedule, with what that changes,
+	// and raised.
 	limiter.Limit
 	// Raises are part of it while they last: see [Namespace.Raise].
 	Raises []Raise
@@ -72,11 +73,11 @@ const longestIn = math.MaxInt64 / int64(time.Millisecond)
 // maxCharged is how many generations above an entity are ever charged with it.
 const maxCharged = 4
 
-// Peek returns the bucket of an entity on a resource, refilled to now, and then
-// its parents' for as long as each says that it cascades. It takes nothing and
-// writes nothing. The error is limiter.ErrNoLimits if no limits are stored for
-// the entity and it has no bucket. One that cannot be read is left out; the others are
-// returned together with a limiter.ErrUnreadable that names it.
+// Peek returns the bucket of an entity on a resource, refilled to now, followed by its parents'
+// buckets for as long as each cascades. It takes nothing and writes nothing. The error is
+// limiter.ErrNoLimits if no limits are stored for the entity and it has no bucket. A bucket that
+// cannot be read is left out; the others are returned together with a limiter.ErrUnreadable that
+// names it.
 func (n *Namespace) Peek(ctx context.Context, entity, resource string) ([]Bucket, error) {
 	if err := checkPair(entity, resource); err != nil {
 		return nil, err
@@ -148,7 +149,8 @@ func whole(of Scope, in inForce, shards []table.Shard, now int64) Bucket {
 	return out
 }
 
-// inBucket returns what buckets store of a limit: neither floors nor for how long it is taken ahead.
+// inBucket returns what buckets store of a limit: neither floors nor for how long it is taken
+// ahead.
 func inBucket(l bucket.Limit) bucket.Limit {
 	l = l.Own().WithRaises("")
 	l.Floors, l.Ahead = "", 0

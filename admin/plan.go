@@ -31,12 +31,12 @@ type Step struct {
 	Action
 	Scope    Scope  // of a description: its entity
 	From, To Config // zero limits: nothing there
-	// FromEntity and ToEntity are the description of an entity before and after, in a step that is
-	// about one. Nil: none.
+	// FromEntity and ToEntity are the description of an entity before and after, in a step about a
+	// description. Nil: none.
 	FromEntity, ToEntity *Entity
-	// Err is what [Namespace.Apply] met; nil: the step is done. ErrBusy: the scope was
-	// changed since the plan, and left alone. ErrReach: it is stored, but not
-	// all buckets have it yet; to plan and apply again goes on with that.
+	// Err is the result of [Namespace.Apply]; nil: the step is done. ErrBusy: the scope has changed
+	// since the plan, and was left alone. ErrReach: it is stored, but not all buckets have it yet;
+	// to continue, plan and apply again.
 	Err error
 
 	item   item.Item     // before, exactly
@@ -59,8 +59,8 @@ func (s Step) String() string {
 	return text
 }
 
-// Subject returns what the step is about: a scope like "acme/gpt-4", or "entity acme" where it is
-// about a description.
+// Subject returns the subject of the step: a scope like "acme/gpt-4", or "entity acme" for a
+// description.
 func (s Step) Subject() string {
 	if s.entity != nil {
 		return "entity " + s.Scope.Entity
@@ -68,7 +68,7 @@ func (s Step) Subject() string {
 	return s.Scope.String()
 }
 
-// Before returns the stored state, in words, line by line.
+// Before returns the stored state as text, line by line.
 func (s Step) Before() []string {
 	if s.entity != nil {
 		return s.FromEntity.lines()
@@ -76,7 +76,7 @@ func (s Step) Before() []string {
 	return s.From.Lines()
 }
 
-// After returns the state that the step stores: see Before.
+// After returns the state that the step stores, as Before does.
 func (s Step) After() []string {
 	if s.entity != nil {
 		return s.ToEntity.lines()
@@ -135,8 +135,7 @@ type Plan struct {
 	// Unfinished: a manifest was applied in part, or still is being applied. So buckets may lack
 	// limits of unchanged steps, and Apply brings them to all.
 	Unfinished bool
-	// Progress, if it is not nil, is called by Apply as it goes on, with how many of
-	// the changes have been dealt with.
+	// Progress, if it is not nil, is called by Apply with the number of changes that are done.
 	Progress func(done, changes int)
 
 	hash      string
@@ -156,10 +155,10 @@ func (p *Plan) Changes() int {
 	return n
 }
 
-// Plan compares a manifest with the table, and changes nothing. A scope that is stored
-// but not declared is to be deleted if the manifest before declared it. Otherwise it belongs
-// to somebody else, and stays. So do descriptions of entities; limits and usage of one whose
-// description goes stay. The error is ErrInvalid, ErrParent, or one that all calls have.
+// Plan compares a manifest with the table, and changes nothing. A scope that is stored but not
+// declared is to be deleted if the manifest before declared it; otherwise it belongs to somebody
+// else, and stays. The same applies to descriptions of entities; limits and usage of an entity
+// whose description goes stay. The error is ErrInvalid, ErrParent, or one that all calls have.
 func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err

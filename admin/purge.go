@@ -18,17 +18,16 @@ import (
 // indexLag is how long a purge waits before it looks once more: indexes lag behind.
 const indexLag = time.Second
 
-// PurgeNamespace removes a deleted namespace with everything in it, for good, and
-// returns how many items were removed. It takes as long as there are items; after
-// an error, or a crash, call it again and it goes on. The error is ErrState if the
-// namespace is active.
+// PurgeNamespace removes a deleted namespace with everything in it, for good, and returns how many
+// items were removed. It takes as long as there are items; after an error, or a crash, call it
+// again to continue. The error is ErrState if the namespace is active.
 //
-// A note of the id stays for two weeks: records of the buckets that are still in the stream are not
-// counted as usage again.
+// A note of the id stays for two weeks, so that records of its buckets that are still in the stream
+// are not counted as usage again.
 //
-// Clients that have not noticed the deletion yet may write while it is purged or
-// after. Wait for their Options.ConfigTTL after the deletion; another call with the
-// same id removes what Python clients, which never notice, have left.
+// Clients that have not noticed the deletion yet may write during the purge or after it. Wait for
+// their Options.ConfigTTL after the deletion; another call with the same id removes the items of
+// Python clients, which never notice.
 func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err error) {
 	ns, err := t.byID(ctx, id)
 	switch missing := errors.Is(err, limiter.ErrNamespace); {
@@ -121,9 +120,10 @@ func provisioned(it item.Item) []item.Key {
 	return keys
 }
 
-// removeCounted removes items of an entity, or of a whole namespace, for good, and returns those that
-// are removed. It notes that this happens, so that records of the buckets in the stream are not counted
-// as usage again: before, because the call may end in between, and after, because it may have taken long.
+// removeCounted removes items of an entity, or of a whole namespace, for good, and returns those
+// that are removed. It notes that this happens, so that records of the buckets in the stream are
+// not counted as usage again: before, because the call may end in between, and after, because it
+// may have taken long.
 func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []item.Key) (gone []item.Key, err error) {
 	if len(keys) == 0 {
 		return nil, nil

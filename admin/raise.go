@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Raise is more of a limit until an instant.
+// Raise is an increase of a limit until an instant.
 type Raise struct {
 	Limit string
 	More  int64 // whole tokens a period
@@ -33,20 +33,21 @@ func (r Raise) String() string {
 // longestRaise bounds how long a raise lasts.
 const longestRaise = 3660 * day
 
-// Raise gives an entity more of limits on a resource from now until an instant, wherever the limits are stored, and
-// records that as "limits_raised". Raises that last at the same time add up, at most 16 of a limit. The next change
-// removes those that have ended.
+// Raise raises limits of an entity on a resource from now until an instant, wherever the limits are
+// stored, and records that as "limits_raised". Raises at the same time add up, at most 16 of a
+// limit. The next change removes expired ones.
 //
-// A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with 300 more, 600 a
-// minute with a capacity of 1,000 are 900 with 1,500. Buckets fill to that at the new rate. A quota by a calendar has
-// more tokens at once, and in each period that begins before the instant; so it ends at the edge of a period. As at
-// every edge, a bucket changes a second later. Quotas that count from their first use, in-flight and blocked limits
-// are not raised (limiter.ErrInvalid), and neither are limits that requests bring along.
+// A rate has more tokens in each period, and its capacity grows in proportion, rounded down: with
+// 300 more, 600 a minute with a capacity of 1,000 become 900 with 1,500. Buckets fill up to that at
+// the new rate. A quota by a calendar has more tokens at once, and in each period that begins
+// before the instant; so the raise ends at the edge of a period. As at every edge, a bucket changes
+// a second later. Quotas that count from their first use, in-flight and blocked limits cannot be
+// raised (limiter.ErrInvalid), nor can limits that come with a request.
 //
-// It returns the raises with their real ends, and brings them to the bucket: processes see them with their next write
-// on it, at the latest when they read the limits again. The error is ErrNotFound if no limit of a name is in force,
-// and ErrReach, together with the raises, if they are stored and not in the bucket yet. See [Namespace.Once] for
-// calls whose answer is lost.
+// It returns the raises with their real ends, and brings them to the bucket: processes follow with
+// their next write on it, at the latest when they read the limits again. The error is ErrNotFound
+// if no limit of a name is in force, and ErrReach, together with the raises, if they are stored but
+// not in the bucket yet. See [Namespace.Once] for calls whose answer is lost.
 func (n *Namespace) Raise(
 	ctx context.Context, entity, resource string, more limiter.Costs, until time.Time,
 ) ([]Raise, error) {
@@ -59,8 +60,8 @@ func (n *Namespace) Raise(
 	})
 }
 
-// RaiseFor is Raise for a number of periods from now, 1 to 1000: of a quota the present one and those that follow it,
-// of a rate so many times its own Period.
+// RaiseFor is Raise for a number of periods from now, 1 to 1000: for a quota the present one and
+// the next ones, for a rate that many times its Period.
 func (n *Namespace) RaiseFor(
 	ctx context.Context, entity, resource string, more limiter.Costs, periods int,
 ) ([]Raise, error) {
@@ -137,10 +138,10 @@ func (n *Namespace) raiseLimits(
 	return out, err
 }
 
-// EndRaises ends the raises of limits at once, as a mistyped one, or all raises if no limit is named, and records
-// that as "raises_ended". Used tokens stay used: it is as if a limit had been lowered by as much. A limit without a
-// raise is no error, so the call may be repeated. Otherwise it is as Raise; the error is ErrNotFound if no limit of a
-// name is in force.
+// EndRaises ends the raises of limits at once, such as a mistyped one, or all raises if no limit is
+// named, and records that as "raises_ended". Used tokens stay used, as if a limit had been lowered
+// by as much. A limit without a raise is not an error, so the call may be repeated. Otherwise it
+// behaves like Raise; the error is ErrNotFound if no limit of a name is in force.
 func (n *Namespace) EndRaises(ctx context.Context, entity, resource string, limits ...string) error {
 	at := Scope{entity, resource}
 	if err := checkPair(entity, resource); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Reached is how far limits have come.
+// Reached counts the buckets that limits were brought to.
 type Reached struct {
 	Buckets int // looked at
 	Changed int // that had other limits than those in force
@@ -40,16 +40,14 @@ const (
 	reachAttempts = 40 // reads of one bucket
 )
 
-// Reach brings the limits in force to the existing buckets of a scope, on all their
-// shards. SetLimits and DeleteLimits do that by themselves; call Reach to go on where
-// they failed. It looks at every bucket of the scope: of the widest scope that is every
-// bucket of the namespace.
+// Reach brings the limits in force to the existing buckets of a scope, on all their shards.
+// SetLimits and DeleteLimits do that themselves; call Reach to continue after they failed. It looks
+// at every bucket of the scope: for the widest scope at every bucket of the namespace.
 //
-// A changed limit keeps its level, up to the new capacity. A new limit starts full. A
-// limit that is not in force leaves the bucket, at the latest when it is full. Limits
-// that callers bring along (limiter.Request.Limits) count as not in force, so do not mix
-// them with stored limits in one bucket. Buckets without stored limits at any scope stay
-// as they are. The error is ErrReach.
+// A changed limit keeps its level, up to the new capacity. A new limit starts full. A limit that is
+// not in force leaves the bucket, at the latest when it is full. Limits that come with requests
+// (limiter.Request.Limits) count as not in force, so do not mix them with stored limits in one
+// bucket. Buckets without stored limits at any scope stay as they are. The error is ErrReach.
 func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 	if err := at.validate(); err != nil {
 		return Reached{}, err

@@ -7,29 +7,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Resolved is the configuration in force for an entity and resource, and where it
-// comes from.
+// Resolved is the configuration in force for an entity and resource, and its origin.
 type Resolved struct {
-	// From is the most specific scope with limits, and its configuration. All limits in
-	// force are its. From.Limits is nil if no scope has any, or if they are an ErrConfig.
+	// From is the most specific scope with limits, and its configuration. All limits in force are
+	// from there. From.Limits is nil if no scope has any, or if they are an ErrConfig.
 	From Config
-	// Shadowed are the other scopes with limits, the most specific first.
+	// Shadowed are the other scopes with limits, most specific first.
 	Shadowed []Config
-	// Raises are the raises of these limits that last: see [Namespace.Raise].
+	// Raises are the raises of these limits that are in force: see [Namespace.Raise].
 	Raises []Raise
-	// Access is from the first scope that decides. AccessInherited: none does, and
-	// requests are served.
+	// Access is from the first scope that sets it. AccessInherited: none does, and requests are
+	// served.
 	Access Access
-	// Cascade is from the first scope that decides. CascadeInherited: none does, and the
-	// entity itself does.
+	// Cascade is from the first scope that sets it. CascadeInherited: none does, and the entity
+	// itself decides.
 	Cascade Cascade
 	// OnUnavailable is the policy stored for the namespace. PolicyDefault: none is stored.
 	OnUnavailable limiter.Policy
 }
 
-// Resolve returns the stored limits that are in force for an entity and resource,
-// and the scope that gives them, as a limiter without cached configuration would
-// find them. If limits of some scope cannot be read, it returns an ErrConfig with the rest.
+// Resolve returns the stored limits that are in force for an entity and resource, and their scope,
+// as a limiter without cached configuration would find them. If limits of some scope cannot be
+// read, it returns an ErrConfig with the rest.
 func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resolved, error) {
 	if err := checkPair(entity, resource); err != nil {
 		return Resolved{}, err

@@ -11,24 +11,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// Threshold says that an entity has spent some percent of a quota in a period: 50, 80 or 100, unless
-// the aggregator has others.
+// Threshold records that an entity has spent some percentage of a quota in a period: 50, 80 or 100,
+// unless the aggregator has others.
 type Threshold struct {
 	Scope     // an entity and a resource
 	Limit     string
 	Percent   int       // 1 to 100
 	PeriodEnd time.Time // of the quota, to the millisecond
 	At        time.Time // when the aggregator saw it, in whole seconds
-	// Spent and Quota are in tokens, as they were when the aggregator saw it: Spent may be more
-	// than the percent by then, and Quota includes credits.
+	// Spent and Quota are in tokens, at the time when the aggregator noticed: Spent may already
+	// exceed the percentage, and Quota includes credits.
 	Spent, Quota int64
 }
 
-// Thresholds lists which thresholds the quotas of an entity have reached, on one resource or, if
-// that is empty, on all; by resource, then by period, the earliest first. The aggregator records
+// Thresholds lists the thresholds that the quotas of an entity have reached, on one resource or, if
+// that is empty, on all; sorted by resource, then by period, earliest first. The aggregator records
 // each once in a period, however often it is crossed. It does so for periods of an hour and longer,
-// as soon as the stream has delivered the change, seconds later as a rule. Records are kept as long as usage
-// (snapshotTtlDays) after the end of their period.
+// as soon as the stream has delivered the change, usually within seconds. Records are kept as long
+// as usage (snapshotTtlDays) after the end of their period.
 func (n *Namespace) Thresholds(ctx context.Context, of Scope) iter.Seq2[Threshold, error] {
 	if err := cmp.Or(validate.Entity("Entity", of.Entity), of.validate()); err != nil {
 		return failing[Threshold](err)

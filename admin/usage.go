@@ -27,19 +27,18 @@ const (
 	Monthly Window = "monthly"
 )
 
-// UsageQuery says which usage is wanted. Entity or Resource must be set.
+// UsageQuery selects usage. Entity or Resource must be set.
 type UsageQuery struct {
 	Entity, Resource string
 	Window           Window // empty: all kinds; [Namespace.UsageSummary] wants one
-	// From and To bound the starts of the windows: From included, To not. Zero
-	// ones do not.
+	// From and To bound the starts of the windows: From is included, To is not. Zero values do not
+	// bound.
 	From, To time.Time
-	// Live adds to the window that holds now what buckets show and no snapshot has
-	// counted yet, so that it is exact now and not as of the last fold; docs/usage.md says
-	// when it is not. It needs one kind of Window, and reads the buckets that the query is
-	// about, of a resource all. Consumption shortly before the window began, within
-	// the last fold, may be shown in it until it is counted; of buckets that are gone
-	// nothing is added.
+	// Live adds to the present window the consumption that buckets show and no snapshot has counted
+	// yet, so that it is exact now and not as of the last fold; docs/usage.md names the exceptions.
+	// It needs one kind of Window, and reads the buckets of the query; for a resource, all of them.
+	// Consumption shortly before the window began, within the last fold, may be shown in it until
+	// it is counted; nothing is added for deleted buckets.
 	Live bool
 }
 
@@ -91,18 +90,18 @@ func (q UsageQuery) query(ns string) item.Query {
 	return ledger.UsageOfResource(ns, q.Resource, from, to)
 }
 
-// isOf reports whether the query is of a resource, and not of another one whose name begins like it.
+// isOf reports whether the query is of a resource, and not of another one whose name begins like
+// it.
 func (q UsageQuery) isOf(resource string) bool { return q.Resource == "" || resource == q.Resource }
 
 func (q UsageQuery) wants(u Usage) bool {
 	return q.isOf(u.Resource) && (q.Window == "" || u.Window == q.Window) && q.covers(u.Start)
 }
 
-// Usage lists usage snapshots: for an entity resource by resource, each in order of time; for a
-// resource alone in order of time. It lags behind consumption by as long as the
-// aggregator folds, a minute by default. Days and months lag by up to an hour more, or two where it
-// folds for ten minutes and more. With [UsageQuery.Live] nothing lags; what only Live shows comes
-// last.
+// Usage lists usage snapshots: for an entity sorted by resource and time; for a resource alone
+// sorted by time. It lags behind consumption by the aggregator's fold time, a minute by default.
+// Days and months lag by up to an hour more, or two if the fold time is ten minutes or more. With
+// [UsageQuery.Live] nothing lags; windows that only Live shows come last.
 func (n *Namespace) Usage(ctx context.Context, q UsageQuery) iter.Seq2[Usage, error] {
 	if err := q.validate(); err != nil {
 		return failing[Usage](err)
@@ -235,14 +234,14 @@ type UsageSummary struct {
 	// From and To span them; zero if there are none.
 	From, To time.Time
 	Tokens   map[string]int64
-	// Mean is tokens per window in which there was any usage.
+	// Mean is tokens per window, over the windows with any usage.
 	Mean   map[string]float64
 	Denied int64
 	Events int64
 }
 
-// UsageSummary adds usage up. The query must name one kind of window, because
-// windows of different kinds count the same tokens.
+// UsageSummary adds usage up. The query must name one kind of window, because windows of different
+// kinds count the same tokens.
 func (n *Namespace) UsageSummary(ctx context.Context, q UsageQuery) (UsageSummary, error) {
 	out := UsageSummary{Window: q.Window, Tokens: map[string]int64{}, Mean: map[string]float64{}}
 	if q.Window == "" {
