@@ -22,38 +22,37 @@ type Call struct {
 	Server  any    // the implementation of the service
 }
 
-// Options decide the costs of a call and its answer. Request is required.
+// Options set the costs of a call and its answer. Request is required.
 type Options struct {
 	// Request returns the entity, the resource and the costs of a call. Its error ends the call and
 	// nothing is taken: a status goes to the client as it is, any other error goes to Failed.
 	Request func(context.Context, Call) (limiter.Request, error)
-	// Skip reports whether a call is not limited, a health check for instance; it carries no lease.
-	// Nil: none.
+	// Skip reports whether a call is not limited, such as a health check; it carries no lease. Nil:
+	// none.
 	Skip func(context.Context, Call) bool
-	// Denied returns the error that a denied call ends in. Nil: [Denied].
+	// Denied returns the error of a denied call. Nil: [Denied].
 	Denied func(context.Context, Call, *limiter.LimitError) error
 	// Failed returns the error of a call for which there was no decision. Nil: [Failed].
 	Failed func(context.Context, Call, error) error
 	// Granted is called for every granted call before it is handled, for logs and metrics. It must
-	// be quick. Nil: nothing is called.
+	// be quick. Nil: no calls.
 	Granted func(context.Context, Call, *limiter.Lease)
 	// Settled is called for every lease that could not be settled after its call was handled: the
-	// tokens that were taken at first stay taken. Nil: nothing is called.
+	// tokens first taken stay taken. Nil: no calls.
 	Settled func(context.Context, Call, error)
 }
 
 // Unary returns an interceptor that takes tokens before it hands a call on. When the handler is
-// done it commits the lease, with the costs that the handler settled ([Lease]): also after an error
-// or a panic, and when the client has gone away. So nothing that a client can cause gives anything
-// back. A handler whose call failed before any work may roll the lease back. With an in-flight
-// limit the context of the call ends when its slot is lost, with the cause limiter.ErrSlotsLost.
-// Under limiter.PolicyAllow a call without a decision is handed on too; its lease has charged
-// nothing.
+// done it commits the lease, with the costs that the handler settled ([Lease]), even after an error
+// or a panic, and if the client has gone away. So a client cannot cause a refund. A handler whose
+// call failed before any work may roll the lease back. With an in-flight limit the context of the
+// call ends when its slot is lost, with the cause limiter.ErrSlotsLost. Under limiter.PolicyAllow a
+// call without a decision is handed on too; its lease has charged nothing.
 //
-// A call may pass several, one within the other. Where an inner one denies it, the outer ones give
-// their tokens back, unless something was settled.
+// Interceptors may be nested. If an inner one denies a call, the outer ones give their tokens back,
+// unless something was settled.
 //
-// Unary panics if there is no limiter or no Options.Request.
+// Unary panics if there is no limiter or no [Options.Request].
 func Unary(l Acquirer, o Options) grpc.UnaryServerInterceptor {
 	o.check(l)
 	return func(ctx context.Context, msg any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -134,8 +133,8 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 }
 
 // Lease returns the lease of a call that is being handled, nil if it is not limited; with several
-// interceptors the innermost one's. The handler may settle and charge; it may also roll back or
-// commit itself, when that must have happened before the answer is sent.
+// interceptors, the innermost one's. The handler may settle and charge; it may also roll back or
+// commit itself, if that must happen before the answer is sent.
 func Lease(ctx context.Context) *limiter.Lease {
 	lease, _ := nested.Innermost(ctx).(*limiter.Lease)
 	return lease

@@ -15,9 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Denied returns RESOURCE_EXHAUSTED with two details. RetryInfo says how long until the same call is
-// granted; there is none where no wait helps. QuotaFailure names each limit that denies, with whose
-// it is (subject "entity:…"), its capacity and the resource.
+// Denied returns RESOURCE_EXHAUSTED with two details. RetryInfo is the time until the same call is
+// granted; it is missing if waiting does not help. QuotaFailure names each limit that denies, with
+// its entity (subject "entity:…"), its capacity and the resource.
 func Denied(e *limiter.LimitError) error {
 	var quota errdetails.QuotaFailure
 	for _, s := range e.Statuses {
@@ -49,7 +49,7 @@ const century = 100 * 365 * 24 * time.Hour
 // Failed returns the error of a call for which there was no decision. It is CANCELED or
 // DEADLINE_EXCEEDED if the context of the call has ended. It is UNAVAILABLE, with RetryInfo of one
 // second, if trying again may help. It is PERMISSION_DENIED if the resource is switched off,
-// INVALID_ARGUMENT if no bucket can hold the costs, and else INTERNAL. It hides the cause from
+// INVALID_ARGUMENT if no bucket can hold the costs, and otherwise INTERNAL. It hides the cause from
 // clients.
 func Failed(ctx context.Context, err error) error {
 	switch {
@@ -66,8 +66,8 @@ func Failed(ctx context.Context, err error) error {
 	return status.Error(codes.Internal, "internal error")
 }
 
-// RetryAfter returns how long the error of a call asks its client to wait; ok is false
-// if it does not say: nothing is wrong, or no wait helps.
+// RetryAfter returns how long the error of a call asks its client to wait; ok is false if it
+// contains no wait: there is no error, or waiting does not help.
 func RetryAfter(err error) (wait time.Duration, ok bool) {
 	for _, d := range status.Convert(err).Details() {
 		if info, is := d.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {

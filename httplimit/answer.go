@@ -13,12 +13,12 @@ import (
 // Denial is a denied request.
 type Denial struct {
 	*limiter.LimitError
-	// Request is the denied request. Without it only the cost of the limit that denies is known.
+	// Request is the denied request. Without it only the cost of the denying limit is known.
 	Request limiter.Request
 }
 
-// Body is the JSON of a denial, with the fields of the Python zae-limiter. How long to wait is nil, and null in JSON,
-// where no wait helps: see [limiter.LimitError.Never].
+// Body is the JSON of a denial, with the fields of the Python zae-limiter. The wait is nil, and
+// null in JSON, if waiting does not help: see limiter.LimitError.Never.
 type Body struct {
 	Error   string `json:"error"` // "rate_limit_exceeded"
 	Message string `json:"message"`
@@ -41,8 +41,8 @@ type BodyLimit struct {
 	RefillPeriod float64 `json:"refill_period_seconds"`
 	Available    int64   `json:"available"`
 	Requested    int64   `json:"requested"`
-	// ResetsAtMS is when a quota is whole again, in milliseconds since 1970 by DynamoDB's clock.
-	// It is left out where nobody knows.
+	// ResetsAtMS is when a quota is full again, in milliseconds since 1970 by DynamoDB's clock. It
+	// is left out if that is not known.
 	ResetsAtMS        int64    `json:"resets_at_ms,omitempty"`
 	Exceeded          bool     `json:"exceeded"`
 	RetryAfterSeconds *float64 `json:"retry_after_seconds"` // 0: it would cover its cost now
@@ -106,8 +106,8 @@ func WriteDenied(w http.ResponseWriter, r *http.Request, d Denial) {
 }
 
 // WriteFailed answers with the status of an [*Error]. Other errors are 503 if trying again may
-// help, 403 if the resource is switched off, 413 if no bucket can hold the costs, and else 500. The
-// body has no more than the status, which hides the cause from clients.
+// help, 403 if the resource is switched off, 413 if no bucket can hold the costs, and otherwise
+// 500. The body contains only the status, to hide the cause from clients.
 func WriteFailed(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	word := "internal_error"

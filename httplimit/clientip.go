@@ -14,19 +14,19 @@ import (
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // ClientIP returns a function that names the client of a request by its address, for
-// limiter.Request.Entity: "203.0.113.9". IPv6 is named by the network that one customer has,
+// limiter.Request.Entity: "203.0.113.9". An IPv6 client is named by its customer's network,
 // "2001:db8:1:2::/64". Mapped addresses (::ffff:0:0/96) and NAT64 addresses (64:ff9b::/96) are
 // named by their IPv4 address.
 //
 // Trusted are the addresses and prefixes of your own proxies: "10.0.0.5", "10.0.0.0/8". An
 // untrusted peer is the client, whatever its header says. Behind proxies the client is the last
-// address in X-Forwarded-For, or in Forwarded (RFC 7239), that is not trusted. Each proxy must
-// append the address that called it, or set the field to it. Earlier addresses may be made up, and
-// are not read. If the address cannot be found so, the client is named by its peer, a proxy, as are
-// all such clients: a value is no address, all addresses are trusted, or both fields are there and
-// differ. So proxies should remove the field that they do not write.
+// untrusted address in X-Forwarded-For, or in Forwarded (RFC 7239). Each proxy must append the
+// address that called it, or set the field to it. Earlier addresses may be forged, and are not
+// read. If this finds no address, the client is named by its peer, a proxy, and shares that name
+// with all such clients: because a value is not an address, all addresses are trusted, or both
+// fields are there and differ. So proxies should remove the field that they do not write.
 //
-// A peer without an IP address, on a Unix socket for instance, is "unknown". The function is safe
+// A peer without an IP address, such as one on a Unix socket, is "unknown". The function is safe
 // for concurrent use. The error is a limiter.ErrInvalid that names the entry of trusted.
 func ClientIP(trusted ...string) (func(*http.Request) string, error) {
 	t := make(proxies, len(trusted))
@@ -73,8 +73,8 @@ func (t proxies) client(r *http.Request) netip.Addr {
 	return plain
 }
 
-// last returns the last address in the lines of a field that is not trusted. It is zero if there is none,
-// or if something that is no address comes first.
+// last returns the last address in the lines of a field that is not trusted. It is zero if there is
+// none, or if something that is no address comes first.
 func (t proxies) last(lines []string, split func(string) []string, read func(string) netip.Addr) netip.Addr {
 	for _, line := range slices.Backward(lines) {
 		for _, hop := range slices.Backward(split(line)) {
@@ -86,8 +86,8 @@ func (t proxies) last(lines []string, split func(string) []string, read func(str
 	return netip.Addr{}
 }
 
-// unquoted splits a text at the separators that no quotes enclose. A text that ends within quotes is one
-// part without an address: a client has opened them, and a proxy has appended to it.
+// unquoted splits a text at the separators that no quotes enclose. A text that ends within quotes
+// is one part without an address: a client has opened them, and a proxy has appended to it.
 func unquoted(s string, separator byte) (parts []string) {
 	quoted, begin := false, 0
 	for i := 0; i < len(s); i++ {
@@ -122,8 +122,8 @@ func forwardedFor(element string) (a netip.Addr) {
 	return a
 }
 
-// address reads an address as net/http and proxies write it: bare or in quotes, with or without a port, a
-// zone and brackets. It is zero for everything else.
+// address reads an address as net/http and proxies write it: bare or in quotes, with or without a
+// port, a zone and brackets. It is zero for everything else.
 func address(s string) netip.Addr {
 	s = strings.Trim(s, " \t")
 	if n := len(s); n > 1 && s[0] == '"' && s[n-1] == '"' {

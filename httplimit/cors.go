@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// IsPreflight reports whether a browser asks if it may send a request of another origin: OPTIONS, with
-// Origin and Access-Control-Request-Method, and without a body. Preflights carry no key. A middleware that
-// answers them (CORS) belongs outside of the limit, and then also lets scripts read denials. Where it is
-// inside, this is for [Options].Skip. Anybody can send such a request, so nothing inside may do work for one.
+// IsPreflight reports whether a request is a CORS preflight, with which a browser asks whether it
+// may send a request of another origin: OPTIONS, with Origin and Access-Control-Request-Method, and
+// without a body. Preflights carry no key. Put a middleware that answers them (CORS) outside of the
+// limit: then it also lets scripts read denials. If it is inside, use IsPreflight in
+// [Options.Skip]. Anybody can send such a request, so no inner handler may do work for one.
 func IsPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.ContentLength == 0 &&
 		r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// expose has scripts of other origins see the fields that a function sets: browsers show them few others. It
-// adds to the fields that a middleware outside has named.
+// expose has scripts of other origins see the fields that a function sets: browsers show them few
+// others. It adds to the fields that a middleware outside has named.
 func expose(h http.Header, r *http.Request, set func()) {
 	if r == nil || r.Header.Get("Origin") == "" {
 		set()

@@ -14,16 +14,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Fields sets header fields with a client's limits: their state after a granted request, or how
-// long a denied one has to wait. If a request passes several middlewares, it is called after each,
-// with the limits of all of them so far. If several limits have one name, also of a cascade, only
-// the tightest is given. There is one at least.
+// Fields sets header fields with a client's limits: their state after a granted request, or the
+// wait of a denied one. If middlewares are nested, it is called after each, with the limits of all
+// of them so far. If several limits have one name, or one name in a cascade, only the tightest is
+// given. There is at least one.
 type Fields func(http.Header, []limiter.Status)
 
 // RateLimit sets the fields RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers.
 // In the policy, q is the capacity of the bucket, and w the time in which it refills. In RateLimit,
-// t is how long until the request is covered, or until there is one token more; a limit without t
-// is full, or no wait helps.
+// t is the time until the request is covered, or until there is one token more; a limit without t
+// is full, or waiting does not help.
 func RateLimit(h http.Header, statuses []limiter.Status) {
 	var levels, rules []string
 	for _, s := range statuses {
@@ -49,8 +49,8 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 }
 
 // XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset from the tightest
-// limit, in the form that GitHub's API made common: the reset, when the limit is full again, in
-// seconds since 1970 by DynamoDB's clock. There is no reset where no wait helps.
+// limit, in the form that GitHub's API made common: the reset is the time at which the limit is
+// full again, in seconds since 1970 by DynamoDB's clock. It is left out if waiting does not help.
 func XRateLimit(h http.Header, statuses []limiter.Status) {
 	s := slices.MinFunc(statuses, tighter)
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Capacity, 10))
@@ -74,11 +74,10 @@ func instant(s limiter.Status, d time.Duration) time.Time {
 	return s.At.Add(d)
 }
 
-// OpenAI returns the fields of OpenAI's API, which its clients read:
-// x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests
-// (until the limit is full: "1s", "6m0s") for the limit with the first name, and the
-// same ending in -tokens for the second. The fields of a limit that is not in force
-// are left out, and a reset that no wait reaches.
+// OpenAI returns the fields of OpenAI's API, which its clients read: x-ratelimit-limit-requests,
+// x-ratelimit-remaining-requests, x-ratelimit-reset-requests (the time until the limit is full:
+// "1s", "6m0s") for the limit with the first name, and the same ending in -tokens for the second.
+// Fields of a limit that is not in force are left out, and so is a reset that no wait reaches.
 func OpenAI(requests, tokens string) Fields {
 	return func(h http.Header, statuses []limiter.Status) {
 		for _, s := range statuses {

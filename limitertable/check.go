@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ErrNotFound says that no table has the name.
+// ErrNotFound says that there is no table of that name.
 var ErrNotFound = errors.New("limitertable: no such table")
 
-// Description is what a table is like.
+// Description describes an existing table.
 type Description struct {
 	Name, ARN string
 	Status    types.TableStatus
@@ -27,7 +27,7 @@ type Description struct {
 	Spec      Spec
 }
 
-// DiffError says in what a table is not as specified.
+// DiffError lists the differences between a table and its specification.
 type DiffError struct {
 	Table string
 	Diffs []string // one sentence each, at least one
@@ -37,7 +37,7 @@ func (e *DiffError) Error() string {
 	return fmt.Sprintf("limitertable: table %q is not as it must be: %s", e.Table, strings.Join(e.Diffs, "; "))
 }
 
-// Describe returns what a table is like. The error is ErrNotFound or the client's.
+// Describe describes an existing table. The error is ErrNotFound or the client's.
 func Describe(ctx context.Context, db DynamoDB, name string) (Description, error) {
 	var missing *types.ResourceNotFoundException
 	out, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(name)})
@@ -88,9 +88,9 @@ func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Desc
 	return d
 }
 
-// Check returns nil if a table is what the stack deploys, or can do all that it
-// can: further indexes, indexes that project more, and another billing mode are
-// fine. The error is a *[DiffError], ErrNotFound or the client's.
+// Check returns nil if a table is the one that the stack deploys, or has more: further indexes,
+// indexes that project more, and another billing mode are fine. The error is a *[DiffError],
+// ErrNotFound or the client's.
 func Check(ctx context.Context, db DynamoDB, name string) error {
 	d, err := Describe(ctx, db, name)
 	if err != nil {
@@ -99,8 +99,7 @@ func Check(ctx context.Context, db DynamoDB, name string) error {
 	return Deployed().Check(d)
 }
 
-// Check returns nil if a described table can do all that is specified, else a
-// *[DiffError].
+// Check returns nil if a described table meets the specification, otherwise a *[DiffError].
 func (s Spec) Check(d Description) error {
 	if diffs := s.differences(d, true); len(diffs) > 0 {
 		return &DiffError{Table: d.Name, Diffs: diffs}

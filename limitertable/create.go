@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// DynamoDB is what this package needs of a DynamoDB client; *dynamodb.Client of
-// the AWS SDK for Go v2 has it.
+// DynamoDB lists the methods of a DynamoDB client that this package needs; *dynamodb.Client of the
+// AWS SDK for Go v2 has them.
 type DynamoDB interface {
 	CreateTable(
 		context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options),
@@ -31,20 +31,19 @@ type DynamoDB interface {
 // createWait is how long Create waits for a table to become active.
 const createWait = 5 * time.Minute
 
-// Create creates the table that the stack deploys under a name. See
-// [Spec.Create].
+// Create creates the table that the stack deploys under a name. See [Spec.Create].
 func Create(ctx context.Context, db DynamoDB, name string) (Description, error) {
 	return Deployed().Create(ctx, db, name)
 }
 
-// Create creates a table, waits until it is active, and switches on its time to
-// live. It may be repeated, and goes on where an earlier call stopped: a table
-// that exists and is as specified is fine, one that is not is left alone and is
-// a *[DiffError]. It blocks for seconds, five minutes at most.
+// Create creates a table, waits until it is active, and switches on its time to live. It may be
+// repeated, and continues where an earlier call stopped: an existing table that meets the
+// specification is fine; any other is left alone, and the error is a *[DiffError]. It blocks for
+// seconds, at most five minutes.
 //
-// The table has neither point-in-time recovery nor deletion protection, and no
-// functions read its stream: without the aggregator there is no usage, buckets
-// are only refilled by clients that take from them, and audit events are not archived.
+// The table has neither point-in-time recovery nor deletion protection, and no functions read its
+// stream: without the aggregator there is no usage, buckets are only refilled by clients that take
+// from them, and audit events are not archived.
 func (s Spec) Create(ctx context.Context, db DynamoDB, name string) (Description, error) {
 	var exists *types.ResourceInUseException
 	if _, err := db.CreateTable(ctx, s.createInput(name)); err != nil && !errors.As(err, &exists) {

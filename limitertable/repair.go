@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Repairable is what [Repair] needs of a DynamoDB client; *dynamodb.Client has it.
+// Repairable lists the methods of a DynamoDB client that [Repair] needs; *dynamodb.Client has them.
 type Repairable interface {
 	DynamoDB
 	UpdateTable(
@@ -23,7 +23,7 @@ type Repairable interface {
 	) (*dynamodb.UpdateContinuousBackupsOutput, error)
 }
 
-// Repaired is what [Repair] has switched on; false if it was on already.
+// Repaired lists what [Repair] has switched on; false if it was on already.
 type Repaired struct {
 	Protection bool // deletion protection
 	TTL        bool // time to live
@@ -31,14 +31,14 @@ type Repaired struct {
 	Recovery   bool // point-in-time recovery
 }
 
-// Repair switches on what a restored table lacks: deletion protection, point-in-time recovery,
-// time to live and the stream. AWS restores items, keys and indexes only. It may be repeated, and
-// goes on where an earlier call stopped. The result says what this call has done, also where it failed,
-// and the description is of the table afterwards, with the ARN of its stream.
+// Repair switches on what a restored table lacks: deletion protection, point-in-time recovery, time
+// to live and the stream. AWS restores items, keys and indexes only. It may be repeated, and
+// continues where an earlier call stopped. The result lists the changes of this call, even if it
+// failed, and the description is of the table afterwards, with the ARN of its stream.
 //
-// A table with other keys or indexes, or whose stream or time to live is another one, is left alone:
-// the error is a *[DiffError]. One that is not active yet is refused. Repair blocks until the
-// stream is on, five minutes at most.
+// A table with other keys or indexes, or with another stream or time to live, is left alone: the
+// error is a *[DiffError]. A table that is not active yet is refused. Repair blocks until the
+// stream is on, at most five minutes.
 func Repair(ctx context.Context, db Repairable, name string) (d Description, done Repaired, err error) {
 	if d, err = Describe(ctx, db, name); err != nil {
 		return d, done, err

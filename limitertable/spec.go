@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Spec is what a table must be like. Names, tags, encryption, backups and
-// deletion protection are not part of it.
+// Spec is the specification of a table. Names, tags, encryption, backups and deletion protection
+// are not part of it.
 type Spec struct {
 	BillingMode    types.BillingMode // PAY_PER_REQUEST unless [Spec.Provisioned] made it
 	KeySchema      []types.KeySchemaElement
@@ -24,17 +24,17 @@ type Spec struct {
 	Capacity       Capacity             // provisioned; zero: on demand
 }
 
-// Capacity is provisioned capacity, in units per second, of a table and the same of each of
-// its indexes. An index that is throttled throttles the writes of the table.
+// Capacity is the provisioned capacity, in units per second, of a table, and of each of its
+// indexes. A throttled index throttles the writes of the table.
 type Capacity struct{ ReadUnits, WriteUnits int64 }
 
 // maxCapacity is more than DynamoDB gives any account without asking.
 const maxCapacity = 1_000_000
 
-// Provisioned returns the specification with capacity that is provisioned instead of paid on
-// demand; see docs/cost.md for when that is cheaper. The error names the units and
-// the accepted range, 1 to a million. Nothing scales the capacity: that is Application Auto Scaling's,
-// which [CloudFormation] sets up and [Spec.Create] does not.
+// Provisioned returns the specification with provisioned capacity instead of capacity on demand;
+// docs/cost.md says when that is cheaper. The error names the units and the accepted range, 1 to a
+// million. Nothing scales the capacity: that is the work of Application Auto Scaling, which
+// [CloudFormation] sets up and [Spec.Create] does not.
 func (s Spec) Provisioned(c Capacity) (Spec, error) {
 	for _, u := range []struct {
 		name  string
@@ -59,8 +59,8 @@ func (c Capacity) throughput() *types.ProvisionedThroughput {
 	}
 }
 
-// table.json is the resource of the table in the synthesized template of the
-// stack; a test holds it to that.
+// table.json is the resource of the table in the synthesized template of the stack; a test holds it
+// to that.
 //
 //go:embed table.json
 var resource []byte
@@ -78,8 +78,8 @@ func Deployed() Spec {
 	return s
 }
 
-// properties are the properties of AWS::DynamoDB::Table that are understood.
-// The CreateTable API has the same names.
+// properties are the properties of AWS::DynamoDB::Table that are understood. The CreateTable API
+// has the same names.
 type properties struct {
 	AttributeDefinitions    []types.AttributeDefinition
 	BillingMode             types.BillingMode

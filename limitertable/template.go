@@ -28,28 +28,28 @@ var (
 // [Spec.Create] for what that means.
 func CloudFormation() string { return cloudFormation }
 
-// Terraform returns the main.tf of a module with the same in it, on demand: Terraform would
-// set the capacity of indexes back that auto scaling has changed. Its variables are
-// table_name, policy_name_prefix and deletion_protection; its outputs are
-// table_name, table_arn, stream_arn and policy_arns, a map by the names of
-// [Policies].
+// Terraform returns the main.tf of a module with the same table and policies, on demand: with
+// provisioned capacity, Terraform would undo the changes that auto scaling makes to indexes. Its
+// variables are table_name, policy_name_prefix and deletion_protection; its outputs are table_name,
+// table_arn, stream_arn and policy_arns, a map by the names of [Policies].
 func Terraform() string { return terraform }
 
 // tableARN stands for the table's ARN in policies.json.
 const tableARN = "<table>"
 
-// Policies returns the IAM policies of applications, in JSON by their names, for the table of an ARN. Each allows all
-// that a program of its kind asks of DynamoDB, and no more:
+// Policies returns the IAM policies of applications, in JSON by their names, for the table with an
+// ARN. Each allows exactly the DynamoDB calls that a program of its kind makes:
 //
 //	acquire  to acquire, settle, give back, split and merge buckets
 //	admin    also to change entities, limits and namespaces, and to read everything
 //	read     to read limits, buckets, usage and audit events
 //
-// and namespace-acquire, namespace-admin and namespace-read the same in the namespace that the principal's tag
-// zael_namespace_id names, so that one policy serves all; the tag has the id of a namespace, not its name.
+// and namespace-acquire, namespace-admin and namespace-read allow the same in the namespace that
+// the principal's tag zael_namespace_id names, so that one policy serves all; the tag has the id of
+// a namespace, not its name.
 //
-// An ARN that is not a table's is an error. If the table is encrypted by a key of yours, principals need rights on
-// that key too.
+// An ARN of anything but a table is an error. If the table is encrypted by a key of yours,
+// principals need rights on that key too.
 func Policies(arn string) (map[string]string, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(policyDocuments, &all); err != nil {

@@ -1,7 +1,7 @@
 // Package limitertest is for the tests of programs that use package limiter. It has a table in
-// memory for functions that want a DynamoDB client, so that the real limiter runs in a test without
-// a database. Its clock stands still until the test moves it, or it is package time's, as in a
-// bubble of testing/synctest. Calls fail, hang, are slowed down or refused on demand.
+// memory in place of a DynamoDB client, so that the real limiter runs in a test without a database.
+// Its clock stands still until the test moves it, or it is the clock of package time, as in a
+// bubble of testing/synctest. Calls fail, hang, are throttled or refused on demand.
 //
 //	table := limitertest.New(t)
 //	l := table.Limiter(nil)
@@ -25,10 +25,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Table is a table in memory. It is a limiter.DynamoDB and an admin.DynamoDB: for
-// limiter.Open and admin.Open, or for a client of the test's own that passes calls on
-// to it. It takes the requests of this project and no others, and its name in them
-// does not matter. It is safe for concurrent use.
+// Table is a table in memory. It is a limiter.DynamoDB and an admin.DynamoDB: for limiter.Open and
+// admin.Open, or for a client of the test's own that passes calls on to it. It supports only the
+// requests of this project, and ignores the table's name in them. It is safe for concurrent use.
 type Table struct {
 	client
 	tb testing.TB
@@ -52,9 +51,8 @@ const timeout = 24 * time.Hour
 // New returns an empty table whose clock stands at the beginning of 2025, UTC.
 func New(tb testing.TB) *Table { return newTable(tb, start) }
 
-// NewLive returns an empty table whose clock is time.Now. In a bubble of
-// testing/synctest that is the clock of the bubble, which time.Sleep moves, so that a
-// test of minutes takes none:
+// NewLive returns an empty table whose clock is time.Now. In a bubble of testing/synctest that is
+// the clock of the bubble, which time.Sleep moves, so that a test of minutes takes none:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		l := limitertest.NewLive(t).Limiter(nil)
@@ -81,10 +79,10 @@ func (t *Table) Now() time.Time {
 	return t.now
 }
 
-// Advance moves the clock. It panics for a negative duration, and for a table with package time's
-// clock. Limiters do not work meanwhile, as if their process had stood still: leases lose the slots
-// of in-flight limits that are due to be renewed. A table of [NewLive] in a bubble lets them be
-// renewed.
+// Advance moves the clock. It panics for a negative duration, and for a table with the clock of
+// package time. Limiters do no work in that time, as if their process had been frozen: leases lose
+// the slots of in-flight limits that are due for renewal. With a table of [NewLive] in a bubble
+// they are renewed.
 func (t *Table) Advance(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,9 +92,9 @@ func (t *Table) Advance(d time.Duration) {
 	t.now = t.now.Add(d)
 }
 
-// Limiter opens a limiter on the table, with its clock, and registers the
-// namespace. Options may be nil; without a Timeout, no call fails because the
-// machine is slow. It fails the test if opening does.
+// Limiter opens a limiter on the table, with its clock, and registers the namespace. Options may be
+// nil; without a Timeout, no call fails because the machine is slow. It fails the test if opening
+// fails.
 func (t *Table) Limiter(opts *limiter.Options) *limiter.Limiter {
 	t.tb.Helper()
 	o := limiter.Options{}
@@ -114,8 +112,8 @@ func (t *Table) Limiter(opts *limiter.Options) *limiter.Limiter {
 	return l
 }
 
-// Admin opens a namespace for administration, with the table's clock, and
-// registers it; "default" if the name is empty. It fails the test if that does.
+// Admin opens a namespace for administration, with the table's clock, and registers it; "default"
+// if the name is empty. It fails the test on an error.
 func (t *Table) Admin(namespace string) *admin.Namespace {
 	t.tb.Helper()
 	if namespace == "" {

@@ -15,26 +15,26 @@ import (
 
 // Errors of DynamoDB in place of an answer, for Trouble and Table.Fail.
 var (
-	// ErrThrottled: DynamoDB slows the caller down; nothing is read or written.
+	// ErrThrottled: DynamoDB throttles the call; nothing is read or written.
 	ErrThrottled = errors.New("limitertest: throttled")
 	// ErrDenied: the credentials do not allow the call; nothing is read or written. To
 	// a limiter that is limiter.ErrSetup.
 	ErrDenied = errors.New("limitertest: access denied")
 )
 
-// Trouble is a fault of calls to the table. The zero Trouble is none. Where the SDK's client tries
-// reads again, this one does not.
+// Trouble is a fault of calls to the table. The zero Trouble is none. The SDK's client retries
+// reads; this table does not.
 type Trouble struct {
-	// Operations are the calls concerned: UpdateItem, PutItem, DeleteItem,
-	// TransactWriteItems, BatchGetItem, Query or BatchWriteItem. Nil: all.
+	// Operations are the affected calls: UpdateItem, PutItem, DeleteItem, TransactWriteItems,
+	// BatchGetItem, Query or BatchWriteItem. Nil: all.
 	Operations []string
-	// Times is how many calls it happens to; zero: all from now on.
+	// Times is how many calls are affected; zero: all from now on.
 	Times int
 	// Err is the error of the calls: limiter.ErrUnavailable, ErrThrottled and ErrDenied read and
 	// write nothing, limiter.ErrUnknown writes and loses the answer. Nil: they succeed.
 	Err error
-	// Delay is how long an answer takes, by the clock of package time, whatever the table's says. A
-	// caller that stops waiting earlier does not learn the outcome.
+	// Delay is how long an answer takes, by the clock of package time, whatever the table's clock
+	// says. A caller that stops waiting earlier does not learn the outcome.
 	Delay time.Duration
 	// Hang keeps calls without an answer until the caller stops waiting. Nothing is
 	// written unless Err is limiter.ErrUnknown, but the caller cannot know. A limiter of
@@ -46,14 +46,15 @@ var operations = []string{string(memdynamo.UpdateItem), string(memdynamo.PutItem
 	string(memdynamo.TransactWriteItems), string(memdynamo.BatchGetItem), string(memdynamo.Query),
 	string(memdynamo.BatchWriteItem)}
 
-// Trouble decides the outcome of calls from now on, and replaces earlier troubles. Each call meets
-// the first trouble that concerns its operation and has not yet happened Times times. Without
-// arguments all calls succeed. It panics for operations, errors and numbers that Trouble does not
+// Trouble decides the outcome of calls from now on, and replaces earlier troubles. Each call gets
+// the first trouble that applies to its operation and has not yet happened Times times. Without
+// arguments all calls succeed. It panics for operations, errors and numbers that [Trouble] does not
 // name.
 //
-// A limiter spares a table that has not answered several calls in a row: for a fraction of a second
-// of package time, whatever the clock here says, most requests are limiter.ErrUnavailable without a
-// call, also after the trouble is over. Test that in a bubble of testing/synctest, with NewLive.
+// After several calls without an answer, a limiter stops calling the table: for a fraction of a
+// second of package time, whatever the clock here says, most requests are limiter.ErrUnavailable
+// without a call, even after the trouble is over. Test that in a bubble of testing/synctest, with
+// [NewLive].
 func (t *Table) Trouble(all ...Trouble) {
 	for _, one := range all {
 		one.check()
@@ -93,8 +94,8 @@ func (one Trouble) failure() error {
 	return nil
 }
 
-// Fail makes every call to the table fail from now on, with an error that
-// Trouble.Err names; nil: calls succeed again. It is Trouble for the simple case.
+// Fail makes every call to the table fail from now on, with an error that [Trouble.Err] names; nil:
+// calls succeed again. It is Trouble for the simple case.
 func (t *Table) Fail(err error) {
 	t.Trouble(Trouble{Err: err})
 }

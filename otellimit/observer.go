@@ -35,9 +35,9 @@ type Options struct {
 	// turn metrics or traces off.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
-	// Attributes adds attributes to the measurements of an event: its resource, say, if
-	// there are few. Every combination of values is a series of its own, so
-	// never the entity. It must be quick. Nil: none.
+	// Attributes adds attributes to the measurements of an event: its resource, for example, if
+	// there are few. Every combination of values is a series of its own, so never add the entity.
+	// It must be quick. Nil: none.
 	Attributes func(limiter.Event) []attribute.KeyValue
 }
 
@@ -55,8 +55,8 @@ type Observer struct {
 	correction              metric.Float64Gauge
 }
 
-// New returns an observer. Its Observe is for limiter.Options.Observe. The error comes from a meter
-// that does not accept an instrument.
+// New returns an observer, whose Observe method is for limiter.Options.Observe. The error comes
+// from a meter that does not accept an instrument.
 func New(o Options) (*Observer, error) {
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
@@ -106,8 +106,7 @@ func (o *Observer) instruments(m metric.Meter) error {
 	return errors.Join(append(all, err)...)
 }
 
-// Observe takes an event, with the context of the call in which it happened. It does
-// not block longer than the providers do.
+// Observe takes an event, with the context of its call. It blocks only as long as the providers do.
 func (o *Observer) Observe(ctx context.Context, e limiter.Event) {
 	o.measure(ctx, e)
 	o.trace(ctx, e)

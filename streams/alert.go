@@ -11,13 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// ErrAlertRefused says that an alert cannot be sent, however often that is repeated.
+// ErrAlertRefused says that an alert cannot be sent, however often it is tried.
 var ErrAlertRefused = errors.New("streams: alert refused")
 
-// Alert says that an entity has spent some percent of a quota in a period.
+// Alert says that an entity has spent some percentage of a quota in a period.
 type Alert struct {
-	// ID is made of the namespace, the entity, the resource, the limit, the period and the percent:
-	// an alert that is sent again has the same.
+	// ID is made of the namespace, the entity, the resource, the limit, the period and the
+	// percentage: an alert that is sent again has the same ID.
 	ID        string `json:"id"`
 	Table     string `json:"table"`
 	Namespace string `json:"namespace"` // its id

@@ -13,30 +13,30 @@ import (
 // Lambda repeats it with the same state.
 var errNotCounted = errors.New("usage not counted")
 
-// Invoke does what the changes in one stream payload ask for and returns the partial batch
+// Invoke carries out the changes that one stream payload requires and returns the partial batch
 // response. A record is acknowledged only if its usage is counted, or carried on in the state of
 // the tumbling window. Work that is refused, unanswered or not begun when the deadline nears is
 // reported as not done: the response names its lowest sequence number. Refills, reshardings and
 // lifetimes are tried and never reported: clients do without. Delivering a batch again, whole or in
 // parts, counts nothing twice.
 //
-// An error means that the payload is no stream payload, or that a tumbling window ends before all
-// its usage is counted. The next attempt reads what has been counted, and goes on. Work begins
-// until five seconds before the deadline of ctx, and all ends a second before it. The method makes
-// an Aggregator a handler of the Lambda library.
+// An error means that the payload is not a stream payload, or that a tumbling window ends before
+// all its usage is counted. The next attempt reads what has been counted, and continues. Work
+// begins until five seconds before the deadline of ctx, and all of it ends a second before. The
+// method makes an Aggregator a handler of the Lambda library.
 //
-// The steps, for a batch of three records of one bucket, whose counter went from 100
-// over 103 and 104 to 110 tokens:
+// The steps, for a batch of three records of one bucket, whose counter went from 100 over 103 and
+// 104 to 110 tokens:
 //
 //	decode   three changes: +3, +1, +6; a record that cannot be read is malformed
-//	fold     one shard with three changes in order, each once, also if its record came twice
+//	fold     one shard with three changes in order, each once, even if its record came twice
 //	tally    one run from 100 to 110. It is due now, or with a tumbling window carried on
 //	plan     a refill if the level does not cover 10 once more, a resharding if the
 //	         partition is hot or cool, a longer lifetime if the item would expire too early
 //	jobs     the required ones first: malformed records to be kept, the run into its windows
 //	         under the condition that they have counted up to 100, so never twice; then
-//	         those that clients can do without
-//	close    what could not be counted is carried on, or fails the invocation
+//	         the ones that clients can do without
+//	close    usage that could not be counted is carried on, or fails the invocation
 func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := a.now()
 	batch, err := stream.Decode(payload)

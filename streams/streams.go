@@ -16,9 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// DynamoDB is what the aggregator needs of a DynamoDB client; *dynamodb.Client of
-// the AWS SDK for Go v2 has it. BatchWriteItem is never called. The client's own
-// retries are turned off for writes.
+// DynamoDB lists the methods of a DynamoDB client that the aggregator needs; *dynamodb.Client of
+// the AWS SDK for Go v2 has them. BatchWriteItem is never called. The client's own retries are
+// turned off for writes.
 type DynamoDB interface {
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
@@ -32,8 +32,8 @@ type DynamoDB interface {
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Object is a malformed record on its way to where it is kept: one line of JSON
-// with the record and the reason why it is malformed, compressed.
+// Object is a malformed record to be stored: one line of JSON with the record and the reason why it
+// is malformed, compressed.
 type Object struct {
 	// Key is malformed/year=…/month=…/day=…/{sequence number}-{hash}.jsonl.gz. It
 	// depends on the record alone: a record delivered again has the same key.
@@ -49,8 +49,8 @@ type Options struct {
 	DynamoDB DynamoDB
 	Table    string
 
-	// Windows are the kinds of windows to count usage in, of "hourly", "daily" and "monthly", none twice. Windows are
-	// cut in UTC. Default: hourly and daily.
+	// Windows are the kinds of windows to count usage in, of "hourly", "daily" and "monthly", none
+	// twice. Windows are cut in UTC. Default: hourly and daily.
 	Windows []string
 	// SnapshotTTLDays is how many days a snapshot outlives its window, 1 to 3650.
 	// Default 90.
@@ -65,26 +65,27 @@ type Options struct {
 	// The client should keep as many idle connections.
 	Concurrency int
 
-	// MaxWriteUnits is how many write units a second it takes of the table, 0 to 40000. Default 0:
-	// as many as it needs. A batch that does not fit into its time is delivered again and goes on.
-	// The bound holds for all batches of one aggregator together, but not for other
-	// processes. Of items above 1 KB it finds out afterwards, and waits then.
+	// MaxWriteUnits is how many write units a second the aggregator takes from the table, 0 to
+	// 40000. Default 0: as many as it needs. A batch that does not fit into its time is delivered
+	// again and continues. The bound applies to all batches of one aggregator together, but not to
+	// other processes. Items above 1 KB cost more than expected; the aggregator then waits
+	// afterwards.
 	MaxWriteUnits int
 
-	// Thresholds are the percents of quotas, 1 to 100, that are reported when they are spent: by the
-	// name of the limit, under "" for all others. Default: 50, 80 and 100 of all.
+	// Thresholds are the percentages of quotas, 1 to 100, that are reported when they are spent: by
+	// the name of the limit, under "" for all others. Default: 50, 80 and 100 for all.
 	Thresholds map[string][]int
-	// Alert sends a threshold, before the record of it is written. It may be called again with the
-	// same ID, and from several goroutines; its context ends after 5 s. With an error the batch is
-	// delivered again from the record that showed it. If the error is [ErrAlertRefused], the batch is
-	// not: the threshold is tried again with the first use in another hour of its period. Default:
-	// none is sent.
+	// Alert sends a threshold, before its record is written. It may be called again with the same
+	// ID, and from several goroutines; its context ends after 5 s. If it returns an error, the
+	// batch is delivered again from the record that showed the threshold. If that error is
+	// [ErrAlertRefused], the batch is not delivered again: the threshold is tried again with the
+	// first use in another hour of its period. Default: no alerts are sent.
 	Alert func(context.Context, Alert) error
 
-	// Keep stores a malformed record. It may be called again with the same
-	// object, and from several goroutines; its context ends after 5 s. With an
-	// error, and without Keep, the record is reported as not done: Lambda delivers it
-	// again, and hands it to the on-failure destination in the end.
+	// Keep stores a malformed record. It may be called again with the same object, and from several
+	// goroutines; its context ends after 5 s. If it returns an error, or there is no Keep, the
+	// record is reported as not done: Lambda delivers it again, and in the end hands it to the
+	// on-failure destination.
 	Keep func(context.Context, Object) error
 
 	// Now is the clock; default time.Now.
@@ -102,8 +103,8 @@ type Options struct {
 // maxWriteUnits is what DynamoDB gives a table by default.
 const maxWriteUnits = 40_000
 
-// Aggregator folds batches of stream records into the table. It is safe for
-// concurrent use, and keeps nothing from one batch to the next.
+// Aggregator folds batches of stream records into the table. It is safe for concurrent use, and
+// keeps no state between batches.
 type Aggregator struct {
 	store       store.Lister
 	table       string
@@ -118,8 +119,8 @@ type Aggregator struct {
 	metrics     io.Writer
 }
 
-// New returns an aggregator. It talks to nobody. The error joins everything that is
-// wrong with the options.
+// New returns an aggregator. It makes no calls. The error joins everything that is wrong with the
+// options.
 func New(o Options) (*Aggregator, error) {
 	o.setDefaults()
 	if err := o.check(); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// Client is what Run needs of a client; *dynamodbstreams.Client of the AWS SDK for Go
-// v2 has it.
+// Client lists the methods of a client that [Run] needs; *dynamodbstreams.Client of the AWS SDK for
+// Go v2 has them.
 type Client interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput,
 		...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
@@ -24,24 +24,24 @@ type Client interface {
 		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// Options say what Run reads and where it goes. Client, Stream and Invoke are required.
+// Options are the settings of [Run]. Client, Stream and Invoke are required.
 type Options struct {
 	Client Client
 	Stream string // the ARN, LatestStreamArn of the table
-	// Invoke takes a batch and answers as Lambda asks of a function: Invoke of a
+	// Invoke handles a batch and answers like a Lambda function: it is Invoke of a
 	// streams.Aggregator. It is called for several shards at once.
 	Invoke func(ctx context.Context, payload []byte) ([]byte, error)
-	// From passes over the records that were written before this second: another aggregator has
-	// counted them, a Python client's say. Give the same one after each start of the process.
-	// Zero: nothing is passed over.
+	// From skips the records that were written before this second: another aggregator, such as the
+	// Python client's, has counted them. Use the same value after each start of the process. Zero:
+	// nothing is skipped.
 	From time.Time
-	// Every is the pause after a round in which there was nothing to read, or
-	// something went wrong. Default 1s. DynamoDB allows five reads of a shard per
-	// second.
+	// Every is the pause after a round without records, or with an error. Default 1s. DynamoDB
+	// allows five reads of a shard per second.
 	Every time.Duration
 	// Timeout bounds one batch. Default 1m.
 	Timeout time.Duration
-	// Failed is called with each error; the call that failed is tried again. Nil: errors are dropped.
+	// Failed is called with each error; the call that failed is tried again. Nil: errors are
+	// dropped.
 	Failed func(error)
 }
 
@@ -49,8 +49,8 @@ type Options struct {
 // successors looked for at once.
 const shardsEvery = 10 * time.Second
 
-// Run reads the stream until ctx is done, and returns the error of ctx then. A batch
-// that is being handled ends with ctx too.
+// Run reads the stream until ctx is done, and then returns the error of ctx. A batch that is being
+// handled also ends with ctx.
 func Run(ctx context.Context, o Options) error {
 	if o.Client == nil || o.Stream == "" || o.Invoke == nil {
 		return errors.New("poll: Client, Stream and Invoke are required")

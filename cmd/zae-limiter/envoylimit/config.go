@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Config is what a service decides by: the rules of every domain. [ReadFolder] makes it. It
+// Config is the configuration of a service: the rules of every domain, read by [ReadFolder]. It
 // does not change, and is safe for concurrent use.
 type Config struct {
 	domains map[string]*node
@@ -64,8 +64,8 @@ var periods = map[ratelimit.RateLimitResponse_RateLimit_Unit]time.Duration{
 	ratelimit.RateLimitResponse_RateLimit_YEAR:   365 * 24 * time.Hour,
 }
 
-// set sets the limit of a rule: so many requests in a period. They can be taken at once, and come back
-// evenly over the period. Zero requests block.
+// set sets the limit of a rule: so many requests in a period. They can be taken at once, and come
+// back evenly over the period. Zero requests block.
 func (r *rule) set(requests uint32, unit ratelimit.RateLimitResponse_RateLimit_Unit, multiplier uint32) {
 	r.said = &ratelimit.RateLimitResponse_RateLimit{Name: r.name, RequestsPerUnit: requests, Unit: unit}
 	if multiplier != 1 {
@@ -78,10 +78,10 @@ func (r *rule) set(requests uint32, unit ratelimit.RateLimitResponse_RateLimit_U
 	}
 }
 
-// find returns the rule for a descriptor, nil if there is none. Its entries are followed from the top,
-// and the last one has the rule: a descriptor with more or fewer entries does not match. An entry
-// matches the same key and value first, then the first wildcard, then the key alone. It returns the
-// values that name the bucket, too.
+// find returns the rule for a descriptor, nil if there is none. Its entries are followed from the
+// top, and the last one has the rule: a descriptor with more or fewer entries does not match. An
+// entry matches the same key and value first, then the first wildcard, then the key alone. It
+// returns the values that name the bucket, too.
 func (n *node) find(entries []entry) (*rule, []entry) {
 	named := make([]entry, len(entries))
 	for i, e := range entries {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// ReadFolder reads a configuration as envoyproxy/ratelimit has it: each file of the folder whose name ends in
-// .yaml or .yml and does not begin with a dot is the rules of one domain. Folders below are not read. The error
-// comes from the file system, or names the file and the line of all that has not the form of rules, or else of all
-// that is not acceptable:
+// ReadFolder reads a configuration as envoyproxy/ratelimit has it: each file of the folder whose
+// name ends in .yaml or .yml and does not begin with a dot is the rules of one domain. Folders
+// below are not read. The error comes from the file system, or names the file and the line of all
+// that has not the form of rules, or else of all that is not acceptable:
 //
 //	edge.yaml:4: descriptors: rate_limit: unit: found "fortnight", want second, minute, hour, day, week, month or year
 //
 // detailed_metric and value_to_metric are read, and do nothing: usage is counted for every bucket.
-// Refused are a folder without such files, keys that are not known or not expressible (quota_mode), a * that does
-// not end a value, a rate limit without requests_per_unit, and a domain in two files.
+// Refused are a folder without such files, keys that are not known or not expressible (quota_mode),
+// a * that does not end a value, a rate limit without requests_per_unit, and a domain in two files.
 func ReadFolder(folder string) (*Config, error) {
 	files, err := readFiles(folder)
 	if err != nil {
@@ -53,10 +53,10 @@ func readFiles(folder string) ([]file, error) {
 	return out, nil
 }
 
-// Watch reads a folder again every so often, which also finds files that were exchanged as a whole. When
-// they differ from the current configuration's, and are the same twice in a row, it reports the new
-// configuration to changed, or why there is none: then the old one stays in force. It reports each state
-// of the files once, and blocks until ctx ends.
+// Watch reads a folder again at an interval, and also finds files that were replaced as a whole.
+// When the files differ from the current configuration's, and are the same twice in a row, it calls
+// changed with the new configuration, or with the error if there is none: then the old one stays in
+// force. It reports each state of the files once, and blocks until ctx ends.
 func Watch(ctx context.Context, folder string, current *Config, every time.Duration, changed func(*Config, error)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

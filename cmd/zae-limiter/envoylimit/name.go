@@ -14,12 +14,12 @@ import (
 //	domain edge, (remote_address, 10.0.0.1)                entity 10.0.0.1           resource edge|remote_address
 //	domain edge, (path, /login), (header, a|b)             entity /login|a\|b        resource edge|path|header
 //
-// A backslash precedes | and \ within them, and \e stands for an empty one. A name that is longer than
-// 256 bytes or cannot be printed is replaced by its hash, see [limiter.Hashed]. No two descriptors have one
-// bucket.
+// A backslash precedes | and \ within them, and \e stands for an empty one. A name that is longer
+// than 256 bytes or cannot be printed is replaced by its hash, see limiter.Hashed. No two
+// descriptors share a bucket.
 //
-// Pairs are keys and values by turns. A value that a rule with share_threshold matches is, in the
-// bucket, the value of the rule.
+// Pairs are alternating keys and values. If a rule with share_threshold matches a value, the bucket
+// has the rule's value instead.
 func BucketOf(domain string, pairs ...string) (entity, resource string) {
 	entries := make([]entry, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

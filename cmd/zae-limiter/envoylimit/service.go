@@ -20,8 +20,8 @@ type Acquirer interface {
 	Acquire(context.Context, limiter.Request) (*limiter.Lease, error)
 }
 
-// Service answers Envoy's rate limit service v3. It is safe for concurrent use. Make it with [New], and
-// serve it with [Service.Register].
+// Service answers Envoy's rate limit service v3. It is safe for concurrent use. Make it with [New],
+// and serve it with [Service.Register].
 type Service struct {
 	ratelimit.UnimplementedRateLimitServiceServer
 	limiter  Acquirer
@@ -32,8 +32,8 @@ type Service struct {
 
 type bucket struct{ entity, resource string }
 
-// That a bucket has no stored limit is remembered of so many buckets, for so long: a read takes longer than
-// a grant from prefetched tokens.
+// That a bucket has no stored limit is remembered of so many buckets, for so long: a read takes
+// longer than a grant from prefetched tokens.
 const (
 	maxUnstored = 10_000
 	unstoredFor = 10 * time.Second
@@ -41,15 +41,16 @@ const (
 
 // Options are the settings of a service. The zero value of each is its default.
 type Options struct {
-	// Decided is called for every descriptor that the limiter was asked about, for logs and metrics: an
-	// answer does not say why there was no decision. It must be quick. It may be nil.
+	// Decided is called for every descriptor that the limiter was asked about, for logs and
+	// metrics: an answer to Envoy does not say why there was no decision. It must be quick. It may
+	// be nil.
 	Decided func(context.Context, Decision)
 }
 
-// Decision is what came of one descriptor.
+// Decision is the result for one descriptor.
 type Decision struct {
-	// Rule is the rule as it is written, "edge|path=/api/*|user": there are as many as the configuration
-	// has. It is "edge|override" of a limit that came with the request.
+	// Rule is the rule as it is written, "edge|path=/api/*|user": there are as many as the
+	// configuration has. It is "edge|override" of a limit that came with the request.
 	Rule             string
 	Entity, Resource string
 	Hits             int64 // 0: a look
@@ -58,7 +59,8 @@ type Decision struct {
 	Err              error // why there was no decision; nil: there was
 }
 
-// New returns a service that takes from a limiter by a configuration. It panics if one of them is nil.
+// New returns a service that takes from a limiter by a configuration. It panics if one of them is
+// nil.
 func New(l Acquirer, c *Config, o Options) *Service {
 	if l == nil || c == nil {
 		panic("bug: envoylimit needs a limiter and a configuration")
@@ -72,23 +74,24 @@ func New(l Acquirer, c *Config, o Options) *Service {
 	return s
 }
 
-// SetConfig makes the service decide by another configuration. Requests at work keep theirs.
+// SetConfig makes the service use another configuration. Requests in flight keep theirs.
 func (s *Service) SetConfig(c *Config) { s.config.Store(c) }
 
 // inParallel is how many descriptors of one request are decided at once.
 const inParallel = 16
 
-// ShouldRateLimit decides about a request. Each descriptor is counted by itself, at once: where one is
-// denied, that one takes nothing, and the others have taken their hits and keep them. The request is
-// OVER_LIMIT if one descriptor is.
+// ShouldRateLimit decides about a request. Each descriptor is charged on its own, all at the same
+// time: a denied one takes nothing, and the others keep the hits that they have taken. The request
+// is OVER_LIMIT if one descriptor is.
 //
-// A descriptor that no rule matches is OK, and so is every descriptor of a domain that is not known. An
-// empty domain, no descriptors, negative hits and an override without a unit are INVALID_ARGUMENT, and
-// nothing is taken. If there is no decision about a descriptor and none is over its limit, the error is
-// UNAVAILABLE if trying again may help, CANCELED or DEADLINE_EXCEEDED if the client has given up, else
-// INTERNAL; then failure_mode_deny of Envoy decides. The limiter's policies come before that.
+// A descriptor that no rule matches is OK, and so is every descriptor of an unknown domain. An
+// empty domain, no descriptors, negative hits and an override without a unit are INVALID_ARGUMENT,
+// and nothing is taken. If there is no decision about a descriptor and none is over its limit, the
+// error is UNAVAILABLE if trying again may help, CANCELED or DEADLINE_EXCEEDED if the client has
+// given up, otherwise INTERNAL; then Envoy's failure_mode_deny decides. The limiter's policies come
+// before that.
 //
-// It blocks for as long as the limiter does, bounded by ctx.
+// It blocks as long as the limiter does, bounded by ctx.
 func (s *Service) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitRequest) (
 	*ratelimit.RateLimitResponse, error) {
 	decisions, err := s.config.Load().decide(r)
@@ -154,8 +157,8 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 	return out
 }
 
-// acquire takes the hits from the limit that came with the request, else from the bucket's stored limit,
-// else from the limit of the rule.
+// acquire takes the hits from the limit that came with the request, else from the bucket's stored
+// limit, else from the limit of the rule.
 func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, error) {
 	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits},
 		Class: d.rule.class}
