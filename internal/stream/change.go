@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"strings"
+
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -27,33 +29,21 @@ type Change struct {
 	// that was removed it names namespace, entity, resource and shard only.
 	New table.Shard
 
-	// Deltas is how consumption grew, by limit, sorted by name, without zeros. wcu is
-	// among them.
-	Deltas []Delta
-
 	// Used are the counters of both images, by limit, sorted by name, whether
 	// they grew or not. wcu is not among them; [bucket.Denied] is, if denials were counted.
 	Used []Used
 
-	// OldGeneration and NewGeneration are the generations of the images, 0
-	// where there is none. OldRF is the refill instant of the old image, epoch
-	// milliseconds, 0 where there is none.
-	OldGeneration, NewGeneration int64
-	OldRF                        int64
+	Metered int64 // how much of wcu was taken, in millitokens
+
+	// OldGeneration and OldRF are the generation and the refill instant, epoch
+	// milliseconds, of the old image, 0 where there is none.
+	OldGeneration, OldRF int64
 
 	// OldBorn is when the shard was created whose old image it is, epoch seconds; 0
 	// where there is none, or it does not say.
 	OldBorn int64
 
-	OldShards int  // count before the change, 0 when the bucket was created
-	Refilled  bool // the refill instant moved, or the bucket was created
-}
-
-// Delta is the growth of one consumption counter. Growth may be negative:
-// tokens were given back, or taken ahead and never granted.
-type Delta struct {
-	Limit string
-	Milli int64 // in millitokens
+	OldShards int // count before the change, 0 when the bucket was created
 }
 
 // Used is one consumption counter before and after a change, less the prefetched tokens that
@@ -62,6 +52,10 @@ type Used struct {
 	Limit         string
 	Before, After int64
 	Was, Is       bool // whether the old and the new image have it
+
+	// Milli is the growth in millitokens, 0 if the new image lacks the counter. It may be negative:
+	// tokens were given back, or taken ahead and never granted.
+	Milli int64
 }
 
 // Malformed is a record that can never be decoded.
@@ -109,21 +103,16 @@ func (d *decoder) change() Change {
 		Shard: r.key.shard, Shards: r.new.shards(), RF: r.new.rf, NoClock: !r.new.hasRF,
 		HeldUntil: r.new.heldUntil, Undivided: r.new.undivided,
 	}
-	c.NewGeneration = r.new.generation
 	old := &r.old
 	if r.operation == Insert {
-		c.Refilled = true
 		old.reset()
 	} else {
 		c.OldRF, c.OldGeneration, c.OldBorn = old.rf, old.generation, old.born
 		c.OldShards = old.shards()
-		c.Refilled = old.rf != r.new.rf || old.hasRF != r.new.hasRF
 	}
 	r.new.sortLimits()
-	old.sortLimits()
 	limitsOf(&c.New, &r.new)
-	c.Used = counters(old, &r.new)
-	c.Deltas = growth(&r.new, old)
+	c.count(old, &r.new)
 	return c
 }
 
@@ -134,9 +123,8 @@ func (d *decoder) removal(c Change) Change {
 	c.New.State.Shard = r.key.shard
 	c.OldRF, c.OldGeneration, c.OldShards = r.old.rf, r.old.generation, r.old.shards()
 	c.OldBorn = r.old.born
-	r.old.sortLimits()
 	r.new.reset()
-	c.Used = counters(&r.old, &r.new)
+	c.count(&r.old, &r.new)
 	return c
 }
 
@@ -181,49 +169,40 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 	return sl, true
 }
 
-// counters returns the counters of two images whose limits are sorted.
-func counters(old, im *image) []Used {
-	out := make([]Used, 0, max(len(im.limits), len(old.limits)))
-	for i, j := 0, 0; i < len(old.limits) || j < len(im.limits); {
+// count sets the counters from two images. The limits of the new one are sorted.
+func (c *Change) count(old, im *image) {
+	old.sortLimits()
+	was, is := old.limits, im.limits
+	c.Used = make([]Used, 0, max(len(was), len(is)))
+	for len(was) > 0 || len(is) > 0 {
+		order := 1 // the next counter: of the new image, of the old one, or of both
+		if len(was) > 0 {
+			order = -1
+			if len(is) > 0 {
+				order = strings.Compare(was[0].name, is[0].name)
+			}
+		}
 		var u Used
+		var before, after table.Counter
+		if order <= 0 {
+			u.Limit = was[0].name
+			before, u.Was = was[0].spent()
+			was = was[1:]
+		}
+		if order >= 0 {
+			u.Limit = is[0].name
+			after, u.Is = is[0].spent()
+			is = is[1:]
+		}
+		u.Before, u.After = before.Mark(), after.Mark()
+		if u.Is {
+			u.Milli = after.Minus(before).Milli()
+		}
 		switch {
-		case j == len(im.limits) || i < len(old.limits) && old.limits[i].name < im.limits[j].name:
-			u.read(&old.limits[i], &u.Before, &u.Was)
-			i++
-		case i == len(old.limits) || im.limits[j].name < old.limits[i].name:
-			u.read(&im.limits[j], &u.After, &u.Is)
-			j++
-		default:
-			u.read(&old.limits[i], &u.Before, &u.Was)
-			u.read(&im.limits[j], &u.After, &u.Is)
-			i, j = i+1, j+1
-		}
-		if u.Limit != bucket.WCU && (u.Was || u.Is) {
-			out = append(out, u)
+		case u.Limit == bucket.WCU:
+			c.Metered = u.Milli
+		case u.Was || u.Is:
+			c.Used = append(c.Used, u)
 		}
 	}
-	return out
-}
-
-func (u *Used) read(l *limit, tokens *int64, has *bool) {
-	u.Limit = l.name
-	if l.has&(1<<used) != 0 {
-		*tokens, *has = l.spent().Mark(), true
-	}
-}
-
-// growth returns how the counters grew from old to im, whose limits are sorted.
-// A counter that old lacks counts from zero; one that im lacks not at all.
-func growth(im, old *image) []Delta {
-	out := make([]Delta, 0, len(im.limits))
-	for i := range im.limits {
-		l := &im.limits[i]
-		if l.has&(1<<used) == 0 || l.name == bucket.Denied {
-			continue
-		}
-		if grown := l.spent().Minus(old.spentOf(l.name)).Milli(); grown != 0 {
-			out = append(out, Delta{Limit: l.name, Milli: grown})
-		}
-	}
-	return out
 }

@@ -74,12 +74,10 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	want := stream.Change{
 		Operation: stream.Modify, Stream: 1_704_067_200, Sequence: "0017", Created: t0, New: now, OldShards: 4,
 		Used: []stream.Used{
-			{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true},
-			{Limit: "tpm", Before: 100, After: 60, Was: true, Is: true},
+			{Limit: "rpm", Before: 5, After: 6, Was: true, Is: true, Milli: 1000},
+			{Limit: "tpm", Before: 100, After: 60, Was: true, Is: true, Milli: -40_000},
 		},
-		OldRF: t0,
-		Deltas: []stream.Delta{{Limit: "rpm", Milli: 1000}, {Limit: "tpm", Milli: -40_000},
-			{Limit: "wcu", Milli: 1000}},
+		Metered: 1000, OldRF: t0,
 	}
 	if len(got.Changes) != 1 || !reflect.DeepEqual(got.Changes[0], want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -98,10 +96,7 @@ func TestWhatEndedUnspentIsNotCounted(t *testing.T) {
 	now.State.Slots[0].Held, now.State.Slots[0].Ended = 0, 3_000
 	c := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: old.Item(),
 		New: now.Item()})).Changes[0]
-	if len(c.Deltas) != 2 || c.Deltas[0] != (stream.Delta{Limit: "rpm", Milli: -2_000}) {
-		t.Errorf("deltas %+v", c.Deltas)
-	}
-	check.Equal(t, c.Used[0], stream.Used{Limit: "rpm", Before: 50, After: 48, Was: true, Is: true},
+	check.Equal(t, c.Used[0], stream.Used{Limit: "rpm", Before: 50, After: 48, Was: true, Is: true, Milli: -2_000},
 		"used %+v", c.Used)
 	gone := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: now.Item()})).Changes[0]
 	if gone.Used[0] != (stream.Used{Limit: "rpm", Before: 48, Was: true}) {
@@ -408,7 +403,7 @@ func TestEscapedAndUnicodeText(t *testing.T) {
 	raw = strings.ReplaceAll(raw, `"NewImage"`, `"New\u0049mage"`)
 	raw = strings.ReplaceAll(raw, `"N":`, `"\u004e":`)
 	c := decode(t, streamtest.PayloadOf(json.RawMessage(raw))).Changes[0]
-	if c.New.Parent != now.Parent || c.New.Entity != now.Entity || len(c.Deltas) != 3 || c.Deltas[0].Milli != 1000 {
+	if c.New.Parent != now.Parent || c.New.Entity != now.Entity || len(c.Used) != 2 || c.Used[0].Milli != 1000 {
 		t.Errorf("change %+v", c)
 	}
 }
@@ -472,9 +467,10 @@ func TestHostileItemsAreRead(t *testing.T) {
 	got := decode(t, streamtest.Payload(streamtest.Record{Sequence: "9", Created: t0, Old: old, New: now}))
 	check.MustEqual(t, len(got.Changes), 1, "malformed: %+v", got.Malformed)
 	c := got.Changes[0]
-	if len(c.Used) != 3003 || len(c.Deltas) != 5 || c.Deltas[0] != (stream.Delta{Limit: "big", Milli: math.MaxInt64}) ||
-		c.Deltas[1] != (stream.Delta{Limit: "day0042", Milli: 2000}) {
-		t.Errorf("%d counters, deltas %+v", len(c.Used), c.Deltas)
+	check.Equal(t, len(c.Used), 3003)
+	for limit, want := range map[string]int64{"big": math.MaxInt64, "day0042": 2000, "day0043": 0, "rpm": 1000} {
+		i := slices.IndexFunc(c.Used, func(u stream.Used) bool { return u.Limit == limit })
+		check.Equal(t, c.Used[i].Milli, want, "growth of %s", limit)
 	}
 	for limit, want := range map[string]int64{"rpm": math.MinInt64, "tpm": math.MaxInt64} {
 		check.Equal(t, c.New.State.Slots[c.New.State.Index(limit)].Tokens, want, "level of %s", limit)

@@ -45,12 +45,13 @@ type limit struct {
 	ended table.Counter // expired unspent
 }
 
-// spent returns the counter less the tokens that expired unspent, zero if there is none.
-func (l *limit) spent() (c table.Counter) {
+// spent returns the counter less the tokens that expired unspent; ok is false, and it is zero, if there
+// is none.
+func (l *limit) spent() (c table.Counter, ok bool) {
 	if l.has&(1<<used) == 0 {
-		return c
+		return c, false
 	}
-	return l.used.Minus(l.ended)
+	return l.used.Minus(l.ended), true
 }
 
 // remainders is the item's remainder map. A map that does not have the form we write counts as
@@ -101,17 +102,6 @@ func (im *image) rest(l *limit) int64 {
 		}
 	}
 	return 0
-}
-
-// spentOf returns the counter of a limit less the tokens that expired unspent, zero if it has none.
-// The limits are sorted.
-func (im *image) spentOf(name string) (c table.Counter) {
-	i, ok := slices.BinarySearchFunc(im.limits, name,
-		func(l limit, name string) int { return strings.Compare(l.name, name) })
-	if !ok {
-		return c
-	}
-	return im.limits[i].spent()
 }
 
 // sortLimits orders the limits by name.

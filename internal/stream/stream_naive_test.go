@@ -223,7 +223,7 @@ func naiveEnabled(arn string) int64 {
 }
 
 func naiveChange(event, pk string, body object) (Change, error) {
-	c := Change{Operation: Insert, Refilled: true}
+	c := Change{Operation: Insert}
 	ns, entity, resource, shard, ok := layout.ParseBucketPK(pk)
 	if !ok || shard >= 1<<31-1 {
 		return c, fmt.Errorf("PK %q", pk)
@@ -249,7 +249,6 @@ func naiveChange(event, pk string, body object) (Change, error) {
 		c.Operation = Modify
 		c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
 		c.OldBorn = old.born
-		c.Refilled = (old.rf == nil) != (im.rf == nil) || im.rf != nil && *im.rf != *old.rf
 	}
 	c.New = table.Shard{Namespace: ns, Entity: entity, Resource: resource,
 		Cascade: im.cascade, Parent: im.parent, NoShardCount: im.count == nil, Generation: im.generation,
@@ -262,15 +261,9 @@ func naiveChange(event, pk string, body object) (Change, error) {
 	if im.rf != nil {
 		c.New.State.RF = *im.rf
 	}
-	c.NewGeneration = im.generation
-	c.Used = naiveUsed(old, im)
+	c.naiveUsed(old, im)
 	for _, name := range im.names() {
 		im.slot(name, &c)
-		_, counted := im.limits[name]["tc"]
-		now, before := im.spent(name), old.spent(name)
-		if counted && now.Cmp(before) != 0 && name != "" {
-			c.Deltas = append(c.Deltas, Delta{name, nearest(now.Sub(now, before))})
-		}
 	}
 	return c, nil
 }
@@ -280,25 +273,28 @@ func naiveRemoval(c Change, b table.Shard, raw json.RawMessage) (Change, error) 
 	if err != nil {
 		return c, err
 	}
-	c.Operation, c.Refilled, c.New = Remove, false, b
+	c.Operation, c.New = Remove, b
 	c.OldShards, c.OldGeneration, c.OldRF = old.shards(), old.generation, old.instant()
 	c.OldBorn = old.born
-	c.Used = naiveUsed(old, &naiveItem{})
+	c.naiveUsed(old, &naiveItem{})
 	return c, nil
 }
 
-func naiveUsed(old, im *naiveItem) []Used {
+func (c *Change) naiveUsed(old, im *naiveItem) {
 	names := slices.Compact(slices.Sorted(slices.Values(append(old.names(), im.names()...))))
-	var out []Used
 	for _, n := range names {
 		_, was := old.limits[n]["tc"]
 		_, is := im.limits[n]["tc"]
-		before, after := old.spent(n), im.spent(n)
-		if n != "wcu" && (was || is) {
-			out = append(out, Used{Limit: n, Before: floored(before), After: floored(after), Was: was, Is: is})
+		before, after, grown := old.spent(n), im.spent(n), int64(0)
+		if is {
+			grown = nearest(new(big.Int).Sub(after, before))
+		}
+		if n == "wcu" {
+			c.Metered = grown
+		} else if was || is {
+			c.Used = append(c.Used, Used{n, floored(before), floored(after), was, is, grown})
 		}
 	}
-	return out
 }
 
 func naiveTumbling(top object) (w Tumbling) {

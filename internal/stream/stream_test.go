@@ -82,9 +82,6 @@ func agree(t *testing.T, payload []byte) {
 		if len(c.New.State.Slots) == 0 {
 			c.New.State.Slots = nil
 		}
-		if len(c.Deltas) == 0 {
-			c.Deltas = nil
-		}
 		if len(c.Used) == 0 {
 			c.Used = nil
 		}

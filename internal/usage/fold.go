@@ -84,12 +84,16 @@ func (b History) alive() bool { return b.last().Operation != stream.Remove }
 // the slots.
 func (b History) spent(s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
-	for _, c := range b.Changes {
-		for _, d := range c.Deltas {
-			if i := s.Index(d.Limit); i >= 0 {
-				out[i] = bucket.AddSat(out[i], d.Milli)
-			}
+	add := func(limit string, milli int64) {
+		if i := s.Index(limit); i >= 0 {
+			out[i] = bucket.AddSat(out[i], milli)
 		}
+	}
+	for _, c := range b.Changes {
+		for _, u := range c.Used {
+			add(u.Limit, u.Milli)
+		}
+		add(bucket.WCU, c.Metered)
 	}
 	return out
 }

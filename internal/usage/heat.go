@@ -73,7 +73,7 @@ func lively(changes []*stream.Change) bool {
 		if s := c.Created - mod(c.Created, 1000); s != second {
 			second, taken = s, 0
 		}
-		n := max(meterDelta(c), bucket.WCUPerWrite)
+		n := max(c.Metered, bucket.WCUPerWrite)
 		if ceiling = tenth(perSecond(c, i)); bucket.AddSat(taken, n) > ceiling {
 			return true
 		}
@@ -104,8 +104,8 @@ func busy(changes []*stream.Change, shards int) bool {
 		if s := c.Created - mod(c.Created, 1000); s != second {
 			second, taken, first, last = s, 0, 0, 0
 		}
-		taken = bucket.AddSat(taken, meterDelta(c))
-		if c.Refilled {
+		taken = bucket.AddSat(taken, c.Metered)
+		if c.OldRF != c.New.State.RF {
 			if first == 0 {
 				first = c.New.State.RF
 			}
@@ -116,16 +116,6 @@ func busy(changes []*stream.Change, shards int) bool {
 		}
 	}
 	return false
-}
-
-// meterDelta returns the meter's cost of a change.
-func meterDelta(c *stream.Change) (milli int64) {
-	for _, d := range c.Deltas {
-		if d.Limit == bucket.WCU {
-			milli = bucket.AddSat(milli, d.Milli)
-		}
-	}
-	return milli
 }
 
 // perSecond returns the refill of the meter, slot i, in a second.

@@ -199,7 +199,7 @@ func asksAgain(changes []*stream.Change, mergeAfter int64) (due, late bool) {
 func leftBehind(zero History) int {
 	most := 0
 	for _, c := range zero.Changes {
-		byOthers := c.OldGeneration == c.NewGeneration && c.New.State.Shards < c.OldShards
+		byOthers := c.OldGeneration == c.New.Generation && c.New.State.Shards < c.OldShards
 		if c.Operation == stream.Remove || byOthers {
 			most = max(most, min(c.OldShards, bucket.MaxShards))
 		}
@@ -228,9 +228,9 @@ func largest(shards []History, s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, b := range shards {
 		for _, c := range b.Changes {
-			for _, d := range c.Deltas {
-				if i := s.Index(d.Limit); i >= 0 {
-					out[i] = max(out[i], d.Milli)
+			for _, u := range c.Used {
+				if i := s.Index(u.Limit); i >= 0 {
+					out[i] = max(out[i], u.Milli)
 				}
 			}
 		}

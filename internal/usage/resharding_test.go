@@ -22,7 +22,6 @@ import (
 func quiet(shards int) stream.Change {
 	c := spends(0, shards, 1)
 	c.New.Generation = (t0 - 600_000) << 12
-	c.Refilled = true
 	return c
 }
 
@@ -96,9 +95,9 @@ func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
 func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 	change := func(op stream.Operation, from, to int, merged bool) stream.Change {
 		c := spends(0, to, 1)
-		c.Operation, c.OldShards, c.OldGeneration, c.NewGeneration = op, from, 1, 1
+		c.Operation, c.OldShards, c.OldGeneration, c.New.Generation = op, from, 1, 1
 		if merged {
-			c.NewGeneration = 2
+			c.New.Generation = 2
 		}
 		return c
 	}
@@ -347,7 +346,7 @@ func TestLively(t *testing.T) {
 		for writes, want := range map[int64]bool{99: false, 100: false, 101: true} {
 			c := change(0, "1", t0, 0)
 			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
-			c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}
+			c.Metered = writes * bucket.WCUPerWrite
 			bare := c // another client's, which has no meter, says nothing
 			bare.New.State.Slots = slices.DeleteFunc(slices.Clone(c.New.State.Slots), func(sl bucket.Slot) bool {
 				return sl.Name == bucket.WCU
@@ -366,7 +365,7 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 	at := func(offset, writes int64) *stream.Change {
 		c := spends(0, 1, 1)
 		c.Created, c.New.State.RF = second+offset, second+offset
-		c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}
+		c.Metered = writes * bucket.WCUPerWrite
 		return &c
 	}
 	for _, c := range []struct {
@@ -507,7 +506,7 @@ func (d *day) second(b *table.Shard, at, writes int64) stream.Change {
 	image := *b
 	image.State.Slots = append([]bucket.Slot(nil), b.State.Slots...)
 	return stream.Change{Operation: stream.Modify, Sequence: fmt.Sprintf("%020d", d.seq), Created: at, New: image,
-		OldShards: old, Refilled: true, Deltas: []stream.Delta{{Limit: bucket.WCU, Milli: writes * bucket.WCUPerWrite}}}
+		OldShards: old, Metered: writes * bucket.WCUPerWrite}
 }
 
 // A day with bursts: every burst splits the bucket at most once more for each

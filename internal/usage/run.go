@@ -30,7 +30,7 @@ const maxNames = 64
 
 func newRun(c *stream.Change, at ledger.Position) Run {
 	r := Run{First: at, Last: at,
-		FromGen: table.GenerationByte(c.OldGeneration), ToGen: table.GenerationByte(c.NewGeneration),
+		FromGen: table.GenerationByte(c.OldGeneration), ToGen: table.GenerationByte(c.New.Generation),
 		Events: event(c)}
 	r.Wide = len(c.Used) > maxNames
 	for _, u := range c.Used {
@@ -99,7 +99,7 @@ func (r *Run) extend(c *stream.Change, at ledger.Position) {
 		r.Gone = true
 		return
 	}
-	r.ToGen = table.GenerationByte(c.NewGeneration)
+	r.ToGen = table.GenerationByte(c.New.Generation)
 	i := 0
 	for _, u := range c.Used {
 		if u.Was {
@@ -114,7 +114,7 @@ func (r *Run) extend(c *stream.Change, at ledger.Position) {
 // significant reports whether a change has to be counted: it moved a counter,
 // began or ended a life, or changed the generation, by which a life is known.
 func significant(c *stream.Change) bool {
-	if c.Operation != stream.Modify || c.OldGeneration != c.NewGeneration {
+	if c.Operation != stream.Modify || c.OldGeneration != c.New.Generation {
 		return true
 	}
 	for _, u := range c.Used {

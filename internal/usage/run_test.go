@@ -16,14 +16,14 @@ import (
 // grew is a record by which the counter of rpm went from so much to so much.
 func grew(sequence string, created, before, after int64) stream.Change {
 	c := change(0, sequence, created, after-before)
-	c.Used = []stream.Used{{Limit: "rpm", Before: before, After: after, Was: true, Is: true}}
+	c.Used[0].Before, c.Used[0].After = before, after
 	return c
 }
 
 // created is the record that creates a shard which has taken so many tokens.
 func created(sequence string, created, tokens int64) stream.Change {
 	c := change(0, sequence, created, tokens)
-	c.Operation, c.NewGeneration = stream.Insert, 7
+	c.Operation, c.New.Generation = stream.Insert, 7
 	c.Used = []stream.Used{{Limit: "rpm", After: tokens, Is: true}}
 	return c
 }
@@ -78,6 +78,7 @@ func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
 func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
 	told := func(sequence string, before, after, n int) stream.Change { // of n limits the last comes or goes
 		c := change(0, sequence, t0, 1)
+		c.Used = nil
 		for i := range n {
 			u := stream.Used{Limit: fmt.Sprintf("c%03d", i), Before: 9, After: 9, Was: true, Is: true}
 			if i == 0 {
@@ -153,14 +154,14 @@ func TestARefillIsNoPart(t *testing.T) {
 func TestWhichPartIsFollowed(t *testing.T) {
 	hour := Hourly.Start(t0)
 	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
-	anew.NewGeneration = anew.OldGeneration + 1
+	anew.New.Generation = anew.OldGeneration + 1
 	gone.Operation = stream.Remove
 	for name, c := range map[string]struct {
 		first   stream.Change
 		follows int64
 	}{"tokens": {grew("1", hour, 3, 5), hour}, "a generation": {anew, 0}, "a removal": {gone, 0}} {
 		next := grew("9", hour+hourMillis, 5, 7)
-		next.OldGeneration, next.NewGeneration = c.first.NewGeneration, c.first.NewGeneration
+		next.OldGeneration, next.New.Generation = c.first.New.Generation, c.first.New.Generation
 		if c.first.Operation == stream.Remove {
 			next = created("9", hour+hourMillis, 7)
 		}
@@ -226,7 +227,7 @@ func lifeOfAShard(r *rand.Rand, n int) (records []stream.Change, lost []bool) {
 	}
 	for i := range n {
 		c := change(0, fmt.Sprint(100+i), t0+int64(i), 0)
-		c.OldGeneration, c.NewGeneration = generation, generation
+		c.OldGeneration, c.New.Generation = generation, generation
 		before := maps.Clone(used)
 		last := i == n-1 // it tells where all counters stand
 		loses := i > 0 && !last && r.IntN(4) == 0
@@ -237,16 +238,16 @@ func lifeOfAShard(r *rand.Rand, n int) (records []stream.Change, lost []bool) {
 			if generation > 0 {
 				generation += 1 + int64(r.IntN(100))
 			}
-			c.NewGeneration = generation
+			c.New.Generation = generation
 		case last:
 			for limit := range used {
 				used[limit]++
 			}
 		case r.IntN(12) == 0:
-			c.Operation, c.NewGeneration, used, loses = stream.Remove, 0, nil, false
+			c.Operation, c.New.Generation, used, loses = stream.Remove, 0, nil, false
 		case r.IntN(8) == 0 && generation > 0:
 			generation, loses = generation+1, false
-			c.NewGeneration = generation
+			c.New.Generation = generation
 		case r.IntN(6) == 0 && used[limit] > 0:
 			delete(used, limit)
 			loses = false

@@ -116,9 +116,9 @@ func whole(c *stream.Change, conf Config) (out []Spent) {
 		if n == 0 {
 			continue // as nearly always
 		}
-		for _, d := range c.Deltas {
-			if d.Limit == sl.Name {
-				before.Spent = bucket.SubSat(s.Spent, d.Milli)
+		for _, u := range c.Used {
+			if u.Limit == sl.Name {
+				before.Spent = bucket.SubSat(s.Spent, u.Milli)
 			}
 		}
 		if look || n > len(before.reached(percents)) {

@@ -118,7 +118,7 @@ func TestWhenThresholdsAreLookedFor(t *testing.T) {
 	grows := func(left0, milli int64, edit func(*stream.Change)) stream.Change {
 		c := shows(left(budget, 0, 1, left0), 1)
 		c.OldShards, c.OldRF = 1, t0
-		c.Deltas = []stream.Delta{{Limit: bucket.WCU, Milli: 1000}, {Limit: "budget", Milli: milli}}
+		c.Used, c.Metered = []stream.Used{{Limit: "another", Milli: 1000}, {Limit: "budget", Milli: milli}}, 1000
 		edit(&c)
 		return c
 	}

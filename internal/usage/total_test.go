@@ -22,10 +22,8 @@ var t0 = at("2023-11-14T22:13:20.000Z")
 func change(shard int, seq string, created, rpm int64) stream.Change {
 	return stream.Change{
 		Operation: stream.Modify, Sequence: seq, Created: created, OldShards: 1,
-		New: table.Shard{Namespace: "n", Entity: "e", Resource: "r", State: bucket.State{Shard: shard, Shards: 1}},
-		Deltas: []stream.Delta{
-			{Limit: "rpm", Milli: rpm * 1000}, {Limit: "wcu", Milli: 1000},
-		},
+		New:  table.Shard{Namespace: "n", Entity: "e", Resource: "r", State: bucket.State{Shard: shard, Shards: 1}},
+		Used: []stream.Used{{Limit: "rpm", After: rpm, Was: true, Is: true, Milli: rpm * 1000}}, Metered: 1000,
 	}
 }
 
@@ -92,7 +90,7 @@ func show(histories []History) string {
 	for _, b := range histories {
 		fmt.Fprintf(&out, "%s/%s/%s/%d:", b.Namespace, b.Entity, b.Resource, b.Shard)
 		for _, c := range b.Changes {
-			fmt.Fprintf(&out, " %s %d %d", c.Sequence, c.Created, c.Deltas[0].Milli)
+			fmt.Fprintf(&out, " %s %d %d", c.Sequence, c.Created, c.Used[0].Milli)
 		}
 		out.WriteByte('\n')
 	}

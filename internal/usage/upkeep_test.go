@@ -91,6 +91,11 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 			t.Errorf("%v, the meter shows %s", err, b.State)
 		}
 	}
+	for taken, want := range map[int64]int{500_000: 0, 500_001: 1} { // above half, it pays the batch once more or not
+		c := spends(0, 1, 1)
+		c.New.State.Slots[2].Tokens, c.Metered = 500_000, taken
+		check.Equal(t, len(decide(t0+100, c).Refills), want, "%d of the meter taken: refills", taken)
+	}
 }
 
 func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
@@ -208,7 +213,6 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 			c.Sequence = fmt.Sprint(1000 + i)
 			c.Created = t0 + int64(i/perSecond)*1000
 			c.New.State.RF = t0 + int64(i)*spread*1000/int64(perSecond)
-			c.Refilled = true
 			for j := range c.New.State.Slots {
 				c.New.State.Slots[j].Tokens = c.New.State.Slots[j].Capacity
 			}

@@ -73,7 +73,7 @@ func (w *world) use(of shardOf, tokens int64) stream.Change {
 	w.denied[of.resource] += more
 	hour := w.hours[of.resource][Hourly.Start(w.Now)]
 	w.hours[of.resource][Hourly.Start(w.Now)] = spent{hour.tokens + tokens, hour.events + 1, hour.denied + more}
-	c.NewGeneration, u.After = s.generation, s.used
+	c.New.Generation, u.After = s.generation, s.used
 	return w.told(c, of, append(counters, u)...)
 }
 
