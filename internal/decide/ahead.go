@@ -10,10 +10,10 @@ import (
 )
 
 // A busy process takes tokens ahead with a charge, and grants its next requests from them. Package
-// prefetch decides how much it takes, what it still holds of a shard, and what that means for the
-// image. This file joins both to the facts about the bucket.
+// prefetch decides how much to take, how much is still held of a shard, and how that changes the
+// image. This file connects it to the facts about the bucket.
 
-// holding is what this process has taken ahead of one shard.
+// holding is the state of the tokens that this process has taken ahead of one shard.
 type holding struct {
 	prefetch.Holding
 	demand prefetch.Demand
@@ -26,7 +26,7 @@ type holding struct {
 	minded bool         // somebody gives back expired tokens of quotas
 }
 
-// hold lets a process hold of a shard, if requests say for how long.
+// hold makes the process hold tokens of a shard, if requests set a time for that.
 func (k *facts) hold(s *seen) {
 	if k.ahead == 0 || s.holding != nil {
 		return
@@ -36,8 +36,8 @@ func (k *facts) hold(s *seen) {
 	}
 }
 
-// Holds reports whether anything may be granted from tokens taken ahead, as the last grant or
-// charge has found. It waits for nobody.
+// Holds reports whether anything may be granted from tokens taken ahead, as of the last grant or
+// charge. It does not block.
 func (b *Bucket) Holds() bool { return b.holds.Load() }
 
 // holds reports whether anything is held of any shard.
@@ -98,7 +98,7 @@ func (k *facts) low(s *seen, w Want, now Now) bool {
 	return due <= now.Ms && k.size(s, w, k.life(s, w.Costs, now.Trip, now.Ms), now) != nil
 }
 
-// Renewed notes that the charge that Grant asked for has ended, in success or not.
+// Renewed notes that the charge that Grant asked for has ended, whether it succeeded or not.
 func (b *Bucket) Renewed(shard int) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -107,9 +107,9 @@ func (b *Bucket) Renewed(shard int) {
 	}
 }
 
-// GiveBack puts back what a lease on a shard does not need (positive costs), or takes more for it
-// (negative ones). It reports whether the held tokens have room for all of it. If not, nothing is
-// changed, and the caller settles with the table.
+// GiveBack returns a lease's surplus on a shard (positive costs) to the held tokens, or takes more
+// for the lease (negative ones). It reports whether the held tokens have room for all of it. If
+// not, nothing changes, and the caller settles with the table.
 func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -120,7 +120,8 @@ func (b *Bucket) GiveBack(shard int, costs []table.Cost, clock func() Now) bool 
 	return s.holding.Settle(costs, clock().instant())
 }
 
-// leaves is what others have most likely left when a write arrives that is trip milliseconds under way.
+// leaves estimates the tokens that others leave by the time a write arrives, after trip
+// milliseconds under way.
 func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	levels := make([]int64, len(costs))
 	for i, c := range costs {
@@ -130,12 +131,13 @@ func (s *seen) leaves(costs []table.Cost, trip float64, now int64) []int64 {
 	return levels
 }
 
-// size is how much is taken ahead with a charge, nil for nothing: at most half of what others have most
-// likely left, so that the last tokens are not stranded in one process, and no more than this process has
-// saved up of its share. The price is the chance that a token which expires unspent is missed: that the bucket
-// runs dry before it is full. A random walk from a level does so with a chance of 1 - level/capacity if
-// all of the refill is used, and less by e^(-2 n unused) else, for a level of n steps. A process takes what it
-// needs in a life at once, so that is a step. Where processes share a refill, everything is missed.
+// size is how much is taken ahead with a charge, nil for nothing: at most half of the tokens that
+// others probably leave, so that the last ones are not stranded in one process, and at most this
+// process's saved share. The price is the chance that a token which expires unused is missed: that
+// the bucket runs dry before it is full. A random walk from a level does so with a chance of 1 -
+// level/capacity if all of the refill is used, and otherwise smaller by e^(-2 n unused), for a
+// level of n steps. A process takes the demand of a whole life at once, so that is a step. If
+// processes share a refill, every token is missed.
 func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	room, p := s.leaves(w.Costs, now.Trip, now.Ms), s.share(w)
 	demand, price, unused := &s.holding.demand, 0., 1.
@@ -159,9 +161,9 @@ func (k *facts) size(s *seen, w Want, life int64, now Now) []table.Cost {
 	return demand.Size(w.Costs, room, price, left, life, now.Ms)
 }
 
-// takeAhead lets a charge take ahead, if that pays, and report held and expired tokens. One that
-// does neither comes back as it is, without Ahead. A charge that brings other limits in force takes
-// nothing ahead. The costs are under way already.
+// takeAhead makes a charge take tokens ahead, if that is worthwhile, and report held and expired
+// tokens. A charge that does neither is returned as it is, without Ahead. A charge that brings
+// other limits in force takes nothing ahead. The costs are already under way.
 func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.Charge {
 	h := s.holding
 	if h == nil || w.floored() || len(s.image.Partial) > 0 || s.clockless(now.Ms) {
@@ -192,7 +194,7 @@ func (k *facts) takeAhead(s *seen, w Want, charge table.Charge, now Now) table.C
 	return charge
 }
 
-// granted takes in an answer to a plan: what it took ahead is held from now on.
+// granted handles the answer to a plan: the tokens that it took ahead are held from now on.
 func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now int64) {
 	if k.ahead == 0 && p.ahead == nil || len(group) > 0 && group[0].floored() {
 		return
@@ -208,7 +210,7 @@ func (k *facts) granted(s *seen, image table.Shard, p Planned, group []Want, now
 	}
 }
 
-// asked takes in a request that is denied.
+// asked handles a request that is denied.
 func (k *facts) asked(shard int, w Want, now int64) {
 	if s := k.shards[shard]; k.ahead > 0 && s != nil && s.holding != nil && !w.floored() {
 		s.holding.demand.Asked(w.Costs, prefetch.Life(w.Costs, k.ahead), now)
@@ -216,7 +218,7 @@ func (k *facts) asked(shard int, w Want, now int64) {
 	}
 }
 
-// unanswered takes in that a plan did not hold: it was not written, or nobody knows.
+// unanswered handles a plan that did not hold: it was not written, or its outcome is unknown.
 func (k *facts) unanswered(p Planned, written bool) {
 	if p.ahead == nil {
 		return
@@ -228,7 +230,7 @@ func (k *facts) unanswered(p Planned, written bool) {
 	k.at(p.Shard).holding.Done(outcome, table.Shard{})
 }
 
-// held is what processes may hold at most of a limit, on the shards that were seen, and for
+// held is the most tokens of a limit that processes may hold, on the shards seen so far, and for
 // how long, in ms.
 func (k *facts) held(limit string, now int64) (milli, over int64) {
 	for n, s := range k.shards {

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// took remembers the image that a successful write brought. The requests of the group are no longer
-// under way; a nil group had none. It returns the levels of the limits in force.
+// took remembers the image of a successful write. The requests of the group are no longer under
+// way; a nil group had none. It returns the levels of the limits in force.
 func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int64) []Level {
 	var own []table.Cost
 	if p.Takes {
@@ -33,9 +33,9 @@ func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int
 	return k.levels(w.Costs, now, false)
 }
 
-// refused remembers the image that a refused write brought. If the write was
-// planned from one that covered its costs, others have taken them. It reports whether
-// others have replaced limits of this process.
+// refused remembers the image of a refused write. If the write was planned from an image that
+// covered its costs, others have taken the tokens. It reports whether others have replaced limits
+// of this process.
 func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool) {
 	s := k.at(image.State.Shard)
 	same := s.image.Generation == image.Generation
@@ -47,11 +47,11 @@ func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool
 	return k.displace(s, now)
 }
 
-// outbid works out what the refusal of a write means, once its image is known. answered: the bucket
-// exists, and has answered. lost: others have taken the tokens. A refused charge means so if the
-// bucket still has the rules that it was planned by. A bucket that is missing, or has come back,
-// says nothing about tokens. Nor does a charge that came too late for the clock of the bucket, as where
-// this process stood still: it is no answer.
+// outbid interprets the refusal of a write, once its image is known. answered: the bucket exists,
+// and has answered. lost: others have taken the tokens. A refused charge shows that only if the
+// bucket still has the rules of the plan. A bucket that is missing, or has come back, shows nothing
+// about tokens. Nor does a charge that came too late for the clock of the bucket, because this
+// process stood still: that is not an answer.
 func (k *facts) outbid(p Planned) (answered, lost bool) {
 	s, charge := k.at(p.Shard), p.Charges && p.Takes
 	if p.Creates || charge && s.image.State.RF > bucket.AddSat(p.clock, table.MaxLag) {
@@ -60,8 +60,8 @@ func (k *facts) outbid(p Planned) (answered, lost bool) {
 	return s.imaged(), charge && s.image.Generation == p.generation
 }
 
-// Paid is the grant of a request for which shards have paid together, by writes of the instant sent. A
-// transaction brings no images: they are worked out from its writes.
+// Paid returns the grant of a request that several shards have paid together, by writes of the
+// instant sent. A transaction returns no images: they are computed from its writes.
 func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, sent, now int64) Grant {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,8 @@ func (b *Bucket) Paid(payments []Payment, writes []item.Write, w Want, sent, now
 	return g
 }
 
-// Created is the grant of a request for which p has created the bucket, and nothing was under way.
+// Created returns the grant of a request for which p has created the bucket, while nothing was
+// under way.
 func (b *Bucket) Created(p Planned, w Want, now int64) Grant {
 	it, _, _ := p.Write.Apply(nil)
 	image, err := table.DecodeShard(it)

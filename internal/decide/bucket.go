@@ -9,21 +9,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Bucket is what this process knows of one bucket. It is safe for concurrent use.
+// Bucket is this process's knowledge of one bucket. It is safe for concurrent use.
 type Bucket struct {
 	mu    sync.Mutex
 	facts facts // reached by lock only
 	holds atomic.Bool
 }
 
-// Drain lets nothing be granted before an instant, epoch ms, of what this process has at hand.
+// Drain makes the process grant nothing from tokens at hand before an instant, epoch ms.
 func (b *Bucket) Drain(until int64) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	k.drained = max(k.drained, until)
 }
 
-// NewBucket returns a bucket of which nothing is known.
+// NewBucket returns a bucket of which nothing is known yet.
 func NewBucket(s *Settings) *Bucket { return &Bucket{facts: facts{Settings: s, count: 1}} }
 
 // lock locks the bucket, until the caller unlocks mu.
@@ -32,10 +32,10 @@ func (b *Bucket) lock() *facts {
 	return &b.facts
 }
 
-// see remembers an image. Own is what the write that brought it took. Since is the serial
-// number of the image that was known when that write was sent: if it is known still, the
-// new one replaces it. Else answers of concurrent calls have overtaken each other, and an
-// older image is dropped. It reports whether others have taken since the image before.
+// see remembers an image. own are the costs of the write that returned it. since is the serial
+// number of the image that was known when that write was sent: if that is still the known one, the
+// new one replaces it. Otherwise answers of concurrent calls have overtaken each other, and an
+// older image is dropped. It reports whether others have taken tokens since the image before.
 func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (others bool) {
 	s := k.at(b.State.Shard)
 	if s.serial != since && s.imaged() && older(b, s.image) {
@@ -65,8 +65,8 @@ func (k *facts) see(b table.Shard, now int64, since int, own []table.Cost) (othe
 	return others
 }
 
-// missing remembers that a shard was not there. When it is shard 0 of an
-// unsplit bucket, there is no bucket.
+// missing remembers that a shard does not exist. If it is shard 0 of an unsplit bucket, the bucket
+// does not exist.
 func (k *facts) missing(shard int, now int64) {
 	s := k.at(shard)
 	if s.holding != nil {
@@ -77,19 +77,19 @@ func (k *facts) missing(shard int, now int64) {
 	k.denied = nil
 }
 
-// Unsent is the serial number for an image that answers no write on its shard.
+// Unsent is the serial number for an image that does not answer a write on its shard.
 const Unsent = -1
 
-// See remembers an image that came with the answer to a call that took nothing. Since is
-// the serial number of the image that was known when the call was sent, or Unsent.
+// See remembers an image that came with the answer to a call that took nothing. since is the serial
+// number of the image that was known when the call was sent, or Unsent.
 func (b *Bucket) See(image table.Shard, now int64, since int) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	k.look(image, now, since)
 }
 
-// look remembers an image that answers no write of this process, and yields if its limits are new here. It
-// reports whether others have replaced limits of this process.
+// look remembers an image that does not answer a write of this process, and yields if its limits
+// are new here. It reports whether others have replaced limits of this process.
 func (k *facts) look(image table.Shard, now int64, since int) (displaced bool) {
 	s := k.at(image.State.Shard)
 	changed := !s.imaged() || !s.image.State.SameLimits(image.State)
@@ -97,7 +97,7 @@ func (k *facts) look(image table.Shard, now int64, since int) (displaced bool) {
 	return changed && k.displace(s, now)
 }
 
-// Missing remembers that shards were not there.
+// Missing remembers that shards do not exist.
 func (b *Bucket) Missing(now int64, shards ...int) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -125,10 +125,10 @@ func (b *Bucket) Seen(shard int) Seen {
 	return Seen{Image: s.image, Serial: s.serial, Absent: s.absent, Idle: len(s.underWay) == 0 && s.call == nil}
 }
 
-// Survives remembers a shard of a bucket whose shard 0 is missing, and returns the count
-// that shard 0 had. If there is no such shard, it had not been split off yet; else the count
-// follows from the shard. An item that a late settlement of another client has left behind
-// is no shard. If the item cannot be read, nobody knows what it and others hold.
+// Survives remembers a shard of a bucket whose shard 0 is missing, and returns the count that shard
+// 0 had. If there is no such shard, it had not been split off yet; otherwise the count follows from
+// the shard. An item left behind by a late settlement of another client is not a shard. If the item
+// cannot be read, the tokens in it and in the others are unknown.
 func (b *Bucket) Survives(shard int, it item.Item, now int64) (count int, err error) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -149,7 +149,7 @@ func (b *Bucket) Survives(shard int, it item.Item, now int64) (count int, err er
 	return count, nil
 }
 
-// ReadAll notes that all shards are about to be read, and returns how many there are.
+// ReadAll notes that all shards are about to be read, and returns their number.
 func (b *Bucket) ReadAll(now int64) (count int) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -157,8 +157,7 @@ func (b *Bucket) ReadAll(now int64) (count int) {
 	return k.count
 }
 
-// SeeAll remembers the items of all shards that were read, and returns the images of
-// existing ones.
+// SeeAll remembers the items of all shards that were read, and returns the images of existing ones.
 func (b *Bucket) SeeAll(items []item.Item, now int64) ([]table.Shard, error) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// start starts a call for a group. It ends with the last bound of the group. Those that were queued
-// leave by themselves then, and first.
+// start starts a call for a group. It ends with the latest bound in the group. Waiters queued
+// behind it leave by themselves then, and earlier.
 func (k *facts) start(c Choice, group []*Waiter, at time.Time, e *Effects) {
 	call := &Call{Choice: c, began: at, riders: group, writes: group[0].Calls, apart: group[0].Apart && len(group) == 1}
 	for _, w := range group {
@@ -31,8 +31,8 @@ func (k *facts) startQueue(c *Call, at time.Time, e *Effects) {
 	}
 }
 
-// land ends a call, and starts the next one of the shard. That comes before the group is answered, so
-// none of the group meets it again.
+// land ends a call, and starts the next one of the shard. That comes before the group is answered,
+// so none of the group meets it again.
 func (k *facts) land(c *Call, now Now, e *Effects) {
 	c.Next = Over
 	if s := k.at(c.Choice.Shard); s.call == c {
@@ -44,7 +44,7 @@ func (k *facts) land(c *Call, now Now, e *Effects) {
 	}
 }
 
-// keep drops the riders that do not stay, and returns them. Their costs are not under way any more.
+// keep drops the riders that do not stay, and returns them. Their costs are no longer under way.
 func (k *facts) keep(c *Call, stays func(*Waiter) bool) (out []*Waiter) {
 	left := c.riders
 	for i, w := range c.riders {
@@ -69,9 +69,9 @@ func (k *facts) stay(c *Call) {
 	k.keep(c, func(w *Waiter) bool { return !w.gone })
 }
 
-// meets reports whether a call reads its shard before it writes, because it has no image of it. Any
-// image serves to plan a charge from, and a read costs a tenth of a write that is refused. Without one,
-// only a plain add could be sent, which leaves half of the bucket empty.
+// meets reports whether a call reads its shard before it writes, because it has no image of it. A
+// charge can be planned from any image, and a read costs a tenth of a refused write. Without an
+// image only a plain add could be sent, which leaves half of the bucket empty.
 func (k *facts) meets(c *Call) bool {
 	s := k.at(c.Choice.Shard)
 	meets := !c.met && !s.imaged() && !(c.Choice.Shard == 0 && s.absent)

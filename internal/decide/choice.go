@@ -18,7 +18,7 @@ const (
 	Several               // take the costs from several shards
 )
 
-// Choice is what to do next about a request, and with which shard.
+// Choice is the next step for a request, and its shard.
 type Choice struct {
 	Do    Action
 	Shard int
@@ -32,7 +32,7 @@ type Choice struct {
 	last  bool   // a refused write denies at least one request of the group
 }
 
-// Decision is the choice about a request, and what else came to light.
+// Decision is the choice about a request, and everything else that came to light.
 type Decision struct {
 	Choice
 	Want    Want // under the limits that it was decided by
@@ -42,7 +42,7 @@ type Decision struct {
 	Mend    *shard.Plan // lets more be granted: shards to merge, or to restore; nil: nothing would
 }
 
-// trips is how many round trips it takes: of several shards, all are read first.
+// trips is how many round trips the choice takes: to take from several shards, all are read first.
 func (c Choice) trips() int {
 	switch c.Do {
 	case Take, Look, Adopt:
@@ -53,11 +53,11 @@ func (c Choice) trips() int {
 	return 0
 }
 
-// Alone reports whether the write is for one request only, and takes no other along.
+// Alone reports whether the write is for one request only, without others in its group.
 func (c Choice) Alone() bool { return c.Do == Look || c.Do == Adopt || c.Owe }
 
-// sooner returns the denial that ends first; one that never ends is returned only if
-// both are so.
+// sooner returns the denial that ends first; it returns a denial that never ends only if both are
+// such.
 func sooner(a, b Choice) Choice {
 	if b.Do == Deny && (a.Do == Never || b.at < a.at) || a.Limit == "" {
 		return b
@@ -65,7 +65,7 @@ func sooner(a, b Choice) Choice {
 	return a
 }
 
-// Denial says why a request is denied, and for how long.
+// Denial is the reason why a request is denied, and the duration.
 type Denial struct {
 	Limit     string  // the one that takes longest to recover
 	After     int64   // how long until the request is covered, in ms, at least 1
@@ -74,8 +74,8 @@ type Denial struct {
 	Levels    []Level // of the limits that it was decided by
 }
 
-// Level is what a bucket holds of one limit in force, as far as it is known. It speaks of
-// the whole bucket: shards that were not seen are taken to be as full as those that were.
+// Level is the level of one limit in force, as far as it is known. It describes the whole bucket:
+// unseen shards are assumed to be as full as the seen ones.
 type Level struct {
 	Limit       bucket.Limit
 	At          int64 // when that is so, epoch ms

@@ -2,7 +2,7 @@ package decide
 
 import "github.com/zeroae/zae-limiter-go/internal/bucket"
 
-// choose decides what to do next about a request. It answers why something was denied:
+// choose decides the next step for a request. This table explains each denial:
 //
 //	others replaced the limits   it uses their limits for a while (yield.go)
 //	denied a moment ago          and nothing new was seen since: denied again
@@ -11,8 +11,8 @@ import "github.com/zeroae/zae-limiter-go/internal/bucket"
 //	outrun by others             denied for the time in which the costs refill
 //	it waits                     into debt instead, if the queue has room (queue.go)
 //
-// A denial caused by a wrong count of shards, or by missing ones, comes with the plan that
-// mends that.
+// A denial caused by a wrong count of shards, or by missing ones, comes with the plan that repairs
+// that.
 func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 	k.ahead, k.trip = w.Ahead, now.Trip
 	w, y := k.inForce(w, now.Ms)
@@ -51,16 +51,16 @@ func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 	return out
 }
 
-// decide picks a shard to write to, or denies. Shards are tried from one on that this
-// process visits for a while, else from a random one, so that requests spread over them:
+// decide picks a shard to write to, or denies. It starts with the shard that this process visits
+// for a while, or with a random one, so that requests spread over the shards:
 //
 //	its image covers the costs     write to it
 //	it has no image                write to it, which brings one; to two of them at most
 //	its image does not cover them  try the next shard
 //
-// A second shard without an image is asked only if its share can cover the costs, or before a
-// denial. When all were tried in vain, the request is denied without a call (D4), unless the shards
-// cover the costs together, or the images are too old to deny.
+// It asks a second shard without an image only if the shard's share can cover the costs, or before
+// a denial. If no shard covers the costs, the request is denied without a call (D4), unless the
+// shards cover them together, or the images are too old to deny.
 func (d decider) decide() Choice {
 	if z := d.shards[0]; z != nil && z.absent { // there is no bucket: the write creates it
 		return Choice{Do: Take}
@@ -117,8 +117,8 @@ func (d decider) decideOn(k int, s *seen) Choice {
 	return out
 }
 
-// decideTogether decides when no single shard covers the costs: soonest is the denial that ends
-// first, and stale the shard to look at, or -1. Taken says that a shard would cover them if
+// decideTogether decides if no single shard covers the costs: soonest is the denial that ends
+// first, and stale is the shard to look at, or -1. taken says that a shard would cover them if
 // others took nothing.
 func (d decider) decideTogether(soonest Choice, stale int, taken bool) Choice {
 	switch {

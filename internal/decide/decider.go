@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// decider decides one attempt from the facts. It performs no I/O; now and the
-// random number that picks the shard are given.
+// decider decides one attempt from the facts. It performs no I/O; the time and the random number
+// that picks the shard are arguments.
 type decider struct {
 	*facts
 	want    Want
@@ -20,8 +20,8 @@ type decider struct {
 	members int  // of the group that wants this; zero: one
 }
 
-// nearest returns the shard to use for pick k: k itself, or the shard that it is split from when it
-// is not there. Example: of four shards, shard 3 was never seen. It is split off shard 1. While
+// nearest returns the shard to use for pick k: k itself, or, if that does not exist, the shard that
+// it splits from. Example: of four shards, shard 3 was never seen. It splits from shard 1. While
 // shard 1 counts two shards, it still has the share of both and is used. Once it counts four, shard
 // 3 exists and is asked.
 func (d decider) nearest(k int) int {
@@ -68,8 +68,8 @@ func (d decider) outlived(s *seen, ms int64) bool {
 	return d.now-s.at >= ms || d.now < s.at
 }
 
-// again reports whether something last done at an instant may be done again: when an image
-// may not deny for any longer, or the clock has been set back since.
+// again reports whether something last done at an instant may be done again: because an image from
+// then may no longer deny, or the clock has been set back since.
 func (d decider) again(last int64) bool { return d.now-last >= d.DenyFor || d.now < last }
 
 // seenAt returns when an image was seen. An image from a later time than now counts as the
@@ -81,9 +81,9 @@ func (d decider) seenAt(s *seen) int64 {
 	return s.at
 }
 
-// outdated reports whether some image was seen before tokens were put into the bucket (see
-// raised), so that all shards are to be read. That happens no more often than looks go out,
-// and only if one call can read them all.
+// outdated reports whether some image is from before tokens were put into the bucket (see raised),
+// so that all shards are to be read. That happens at most as often as looks are sent, and only if
+// one call can read them all.
 func (d decider) outdated() bool {
 	if d.count == 1 || d.count > item.MaxReadKeys || d.attempt.Spread || !d.again(d.readAt) {
 		return false
@@ -96,11 +96,11 @@ func (d decider) outdated() bool {
 	return false
 }
 
-// unadopted returns the shard on which the limits that deny have to be brought in force
-// first. A denial by limits that are not stored might never end: the bucket refills by the
-// old ones, up to the old capacity. Example: 10 a day are stored and 10 a second in
-// force. Denied for 100 ms, the caller would come back to a bucket that needs hours. A cost
-// that no shard can hold is taken from several, and they refill by the limits they store.
+// unadopted returns the shard in which the denying limits must first be brought in force. A denial
+// by limits that are not stored might never end: the bucket refills by the old ones, up to the old
+// capacity. Example: 10 a day are stored and 10 a second are in force. Denied for 100 ms, the
+// caller would come back to a bucket that needs hours. A cost that no shard can hold is taken from
+// several, and they refill by the limits that they store.
 func (d decider) unadopted(denial Choice) (shard int, ok bool) {
 	if denial.Do == Deny {
 		return denial.Shard, d.adopts(d.shards[denial.Shard])
@@ -117,8 +117,8 @@ func (d decider) adopts(s *seen) bool {
 	return s.imaged() && !d.want.stored(s.image.State) && !d.attempt.Adopted && d.again(d.adoptedAt)
 }
 
-// need remembers the largest shares needed, which keep the bucket from being split so
-// far that they could not be had. Any shard grants shares of soft limits.
+// need remembers the largest costs, so that the bucket is not split so far that no shard could hold
+// them. Any shard grants shares of soft limits.
 func (d decider) need() {
 	for _, c := range d.want.Costs {
 		if share := c.Share(); share > d.largest[c.Limit.Name] && !c.Limit.Soft {
@@ -130,13 +130,12 @@ func (d decider) need() {
 	}
 }
 
-// If a process wrote to another shard with every request, it would see each of them seldom. Its
+// If a process wrote to another shard with every request, it would rarely see each of them. Its
 // images would be old, others would have taken much of a share since, and every second write would
-// be refused. So it stays with a shard for a few writes, as long as that is half full.
+// be refused. So it stays with a shard for a few writes, while that is half full.
 
-// stay is for how many writes a process stays with a shard. A busy one still spreads
-// what it writes over all partitions: at 200 writes a second it visits a dozen of them in
-// a second.
+// stay is how many writes a process sends to a shard in a row. A busy process still spreads its
+// writes over all partitions: at 200 writes a second it visits a dozen of them in a second.
 const stay = 16
 
 // home is the shard that a process visits.
@@ -145,9 +144,9 @@ type home struct {
 	left  int // writes until it goes on
 }
 
-// first returns the shard to try first: the one that is visited, or any. A request whose write was
-// refused for other reasons than that others took the tokens, as when they changed the limits, goes on
-// with that shard: its image is new, and the others' are as old as it was.
+// first returns the shard to try first: the visited one, or any. A request whose write was refused
+// for a reason other than missing tokens, such as changed limits, stays with that shard: its image
+// is new, and the others' are as old as before.
 func (d decider) first() int {
 	if d.count > 1 && d.home.shard < d.count {
 		s, again := d.shards[d.home.shard], d.attempt.Trips > 0 && !d.attempt.Lost
@@ -158,8 +157,8 @@ func (d decider) first() int {
 	return int(d.pick % uint64(d.count))
 }
 
-// halfFull reports whether a shard holds the costs, and half of its share or more, of each limit
-// that is asked for. Below that the levels decide, and all shards are tried alike.
+// halfFull reports whether a shard covers the costs, and holds at least half of its share, of each
+// requested limit. Below that the levels decide, and all shards are tried alike.
 func (d decider) halfFull(s *seen) bool {
 	return s.imaged() && !slices.ContainsFunc(d.want.Costs, func(c table.Cost) bool {
 		return c.Milli > 0 && !c.Limit.Soft &&

@@ -9,7 +9,7 @@ import (
 )
 
 // denied is a remembered denial. It holds until something new is seen of the bucket. Without it, a
-// flood would look at every shard for every request.
+// flood would check every shard for every request.
 type denied struct {
 	want   Want
 	c      Choice
@@ -20,14 +20,14 @@ type denied struct {
 	now    int64 // the instant of shown, epoch ms
 }
 
-// covers reports whether a denial is one of this request too: it wants as much under
-// the same limits.
+// covers reports whether a denial applies to this request too: it wants at least as much under the
+// same limits.
 func (d *denied) covers(w Want, now int64) bool {
 	return d != nil && now < d.until && now >= d.at && slices.Equal(d.want.Costs, w.Costs)
 }
 
-// deny makes a denial of a choice. It holds until the first shard covers the costs, or the oldest image is due
-// for a look.
+// deny turns a choice into a denial. It holds until the first shard covers the costs, or the oldest
+// image is due for a look.
 func (d decider) deny(c Choice) *denied {
 	c = d.named(c)
 	out, seenShards := &denied{want: d.want, c: c, at: d.now, until: c.at}, 0
@@ -42,8 +42,8 @@ func (d decider) deny(c Choice) *denied {
 	return out
 }
 
-// explain returns the denial as it is at now. In a flood, many are denied within a millisecond: it is worked out once
-// for all of them.
+// explain returns the denial as of now. In a flood, many requests are denied within a millisecond:
+// it is computed once for all of them.
 func (d *denied) explain(k *facts, now int64) Denial {
 	if d.now != now || d.shown.Levels == nil {
 		d.shown, d.now = d.explained(k, now), now
@@ -85,12 +85,12 @@ func (d *denied) explained(k *facts, now int64) Denial {
 	return out
 }
 
-// slotsAfter is the wait, in ms, for slots that are not free: holders give them back when
-// they are done, which nobody knows. A second later one look shows more.
+// slotsAfter is the wait, in ms, for slots that are not free: holders give them back when they are
+// done, and nobody knows when. A second later one look shows more.
 const slotsAfter = 1000
 
-// slots makes a denial by slots an estimate: for as long as the other limits need, and for
-// slotsAfter at most otherwise.
+// slots makes a denial by slots an estimate: as long as the other limits need, or otherwise at most
+// slotsAfter.
 func (out *Denial) slots(w Want) {
 	i := slices.IndexFunc(w.Costs, func(c table.Cost) bool { return c.Limit.Name == out.Limit && c.Limit.Returns() })
 	if i < 0 {
@@ -104,8 +104,8 @@ func (out *Denial) slots(w Want) {
 	}
 }
 
-// Refusal returns the denial of a request that has been charged and does not wait for as
-// long as it would have to, or is not let into the queue.
+// Refusal returns the denial of a request that has been charged but does not wait as long as it
+// would have to, or that the queue does not admit.
 func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -113,10 +113,10 @@ func (b *Bucket) Refusal(w Want, until, now int64) Denial {
 	return d.deny(d.behind(Choice{Do: Deny, at: now + 1})).explain(k, now)
 }
 
-// giveUp returns the denial of a request that has used up its round trips before it did c. If others
-// have taken the tokens, the denial lasts until the costs have refilled. In two cases it lasts no
-// longer than an image denies: several shards hold the costs together, but no time is left for that;
-// or the writes were refused for other reasons, as while shards merge.
+// giveUp returns the denial of a request that has used up its round trips before it could do c. If
+// others have taken the tokens, the denial lasts until the costs have refilled. In two cases it
+// only lasts as long as an image may deny: several shards hold the costs together, but there is no
+// time left to take them; or the writes were refused for other reasons, such as shards that merge.
 func (d decider) giveUp(c Choice) Choice {
 	out := Choice{Do: Deny, at: d.now, guess: true}
 	for _, c := range d.want.Costs {
@@ -136,8 +136,8 @@ func (d decider) giveUp(c Choice) Choice {
 	return out
 }
 
-// named names a limit if the denial names none: the first that is asked for and may deny, else
-// one that may deny for what it owes, or any.
+// named names a limit if the denial names none: the first requested one that may deny, otherwise
+// one that may deny because of its debt, or any.
 func (d decider) named(c Choice) Choice {
 	if c.Limit == "" && len(d.want.Costs) > 0 {
 		c.Limit = slices.MaxFunc(d.want.Costs, func(a, b table.Cost) int { return denies(a) - denies(b) }).Limit.Name
@@ -145,7 +145,7 @@ func (d decider) named(c Choice) Choice {
 	return c
 }
 
-// denies orders costs by how likely their limit denies.
+// denies orders costs by how likely their limit is to deny.
 func denies(c table.Cost) int {
 	switch {
 	case c.Limit.Soft:
@@ -156,16 +156,16 @@ func denies(c table.Cost) int {
 	return 2
 }
 
-// mending returns the denial of what can be had once shards have merged.
+// mending returns the denial of costs that can be taken once shards have merged.
 func (d decider) mending(c Choice) Choice {
 	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, max(mergeTime, d.lag())), true
 	return c
 }
 
-// A denial writes nothing. This process counts its denials here, and the next write on any shard adds them to the
-// item. Where all writes are refused, as once a quota is spent, a look adds them instead: it holds whatever the
-// shard has. If tokens have come back meanwhile, such a look is a write more. Slots come back at any time, so looks
-// at them add nothing.
+// A denial writes nothing. This process counts its denials here, and the next write on any shard
+// adds them to the item. Where all writes are refused, as once a quota is spent, a look adds them
+// instead: it holds whatever the shard has. If tokens have come back meanwhile, such a look is a
+// write more. Slots come back at any time, so looks at them add nothing.
 
 // Denied counts a denied request of the bucket.
 func (b *Bucket) Denied(mono int64) {
@@ -177,8 +177,8 @@ func (b *Bucket) Denied(mono int64) {
 	k.denials.n++
 }
 
-// onlyReports reports whether a write is a look that adds denials. Like a look that is refused, it brings an image
-// and nothing else.
+// onlyReports reports whether a write is a look that adds denials. Like a look that is refused, it
+// brings an image and nothing else.
 func (p *Planned) onlyReports() bool { return !p.Takes && !p.Charges && !p.Creates }
 
 // reportDenials adds all denials to a write that changes an existing item.
@@ -189,8 +189,8 @@ func (k *facts) reportDenials(p *Planned) {
 	}
 }
 
-// restoreDenials takes back the denials of a write that does not hold. If its outcome is unknown they are lost: they
-// must not be counted twice.
+// restoreDenials restores the denials of a write that did not hold. If its outcome is unknown they
+// are lost: they must not be counted twice.
 func (k *facts) restoreDenials(p *Planned, unknown bool) {
 	if n := p.denials.n; n > 0 && !unknown {
 		k.denials.n, k.denials.since = k.denials.n+n, p.denials.since
@@ -198,17 +198,17 @@ func (k *facts) restoreDenials(p *Planned, unknown bool) {
 	p.denials = denials{}
 }
 
-// LevelsIn returns the levels of a bucket that is no other process's, at its instant.
+// LevelsIn returns the levels of a bucket that belongs to this process alone, at its instant.
 func LevelsIn(s bucket.State, costs []table.Cost) []Level { return local(s).levels(costs, s.RF, false) }
 
-// DenialIn is why such a bucket denies a request, by its verdict.
+// DenialIn returns why such a bucket denies a request, by its verdict.
 func DenialIn(s bucket.State, w Want, v bucket.Verdict, now int64) Denial {
 	k := local(s)
 	d := decider{facts: k, want: w, now: now}
 	return d.deny(Choice{Do: Deny, at: v.At, Limit: s.Slots[v.Slot].Name}).explained(k, now)
 }
 
-// local are the facts about a bucket of this process alone.
+// local returns the facts about a bucket of this process alone.
 func local(s bucket.State) *facts {
 	image := table.Shard{Entity: "local", State: s}
 	return &facts{Settings: &Settings{}, count: 1, shards: map[int]*seen{0: {image: image, at: s.RF}}}

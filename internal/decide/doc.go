@@ -1,17 +1,19 @@
-// Package decide has what one process knows of a bucket, and decides from that.
+// Package decide holds one process's knowledge of a bucket, and makes the decisions about it.
 //
-// A [Bucket] remembers the last image of every shard, the requests that wait and the calls made for
-// them, and what others seem to take. Its steps are [Bucket.Ask], [Bucket.Advance], [Bucket.Returned],
-// [Bucket.Done], [Bucket.Overdue], [Bucket.Leave] and [Bucket.Abort]. Each takes in what has happened, and
-// lists in [Effects] what the driver has to do. Whether a request gets a write, a look or a denial is
-// decided in decide.go: to find out why something was denied, begin there. The package calls nobody and
-// waits for nobody; instants and random numbers are arguments.
+// A [Bucket] remembers the last image of every shard, the waiting requests and the calls made for
+// them, and an estimate of what others take. Its steps are [Bucket.Ask], [Bucket.Advance],
+// [Bucket.Returned], [Bucket.Done], [Bucket.Overdue], [Bucket.Leave] and [Bucket.Abort]. Each
+// handles an event, and lists in [Effects] what the driver has to do. decide.go decides whether a
+// request gets a write, a look or a denial: to find out why something was denied, begin there. The
+// package makes no calls and never blocks on anything but its lock; instants and random numbers are
+// arguments.
 //
-// Words: a [Want] is what a request needs of one bucket, limits and costs. A [Waiter] is that request from
-// when it asks until it is answered, an [Attempt] what it has done so far. A [Choice] is what to do next. A
-// [Planned] is the write that a choice leads to, and a [Call] is that write for a group of waiters, until it
-// has landed. A [Grant] is what a request was given.
+// Words: a [Want] is what a request needs of one bucket: limits and costs. A [Waiter] is that
+// request from the time it asks until it is answered, and an [Attempt] is its history so far. A
+// [Choice] is the next step. A [Planned] is the write that carries out a choice, and a [Call] is
+// that write for a group of waiters, until it has landed. A [Grant] is the result for a request
+// that is granted.
 //
-// Every exported method of a Bucket locks it. Its facts are behind the lock: a function that
-// has a value of type *facts holds the lock.
+// Every exported method of a Bucket locks it. Its facts are behind the lock: a function that has a
+// value of type *facts holds the lock.
 package decide

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Outcome is how the write of a call ended.
+// Outcome is the result of a call's write.
 type Outcome struct {
 	Held  bool         // the write holds; else it was refused, or has failed
 	Image *table.Shard // of the shard, with the write or with what has refused it; nil: there is none
@@ -33,8 +33,8 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	}
 }
 
-// met handles the answer to the read of a call's shard. If the read has failed, the write goes out all the
-// same, as a plain add.
+// met handles the answer to the read of a call's shard. If the read has failed, the write goes out
+// anyway, as a plain add.
 func (k *facts) met(c *Call, out Outcome, now Now, e *Effects) {
 	displaced := false
 	if out.Err == nil {
@@ -51,8 +51,9 @@ func (k *facts) met(c *Call, out Outcome, now Now, e *Effects) {
 	}
 }
 
-// meet remembers what a read has brought of a shard, nil if that is not there, unless an answer to a write
-// has brought more meanwhile. It reports whether others have replaced limits of this process.
+// meet remembers the image that a read has returned of a shard, nil if the shard does not exist,
+// unless an answer to a write has brought a newer one. It reports whether others have replaced
+// limits of this process.
 func (k *facts) meet(shard int, image *table.Shard, now int64) (displaced bool) {
 	switch s := k.at(shard); {
 	case s.imaged():
@@ -64,7 +65,7 @@ func (k *facts) meet(shard int, image *table.Shard, now int64) (displaced bool) 
 	return false
 }
 
-// Met remembers what a read has brought of shard 0 of a bucket of which nothing is known.
+// Met remembers the image that a read has returned of shard 0 of an unknown bucket.
 func (b *Bucket) Met(image *table.Shard, now int64) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -78,8 +79,8 @@ func (b *Bucket) Unmet() bool {
 	return len(k.shards) == 0
 }
 
-// taken answers the group of a write that holds. One grant covers all callers that have left. From here on
-// the tokens are taken, whatever else goes wrong.
+// taken answers the group of a write that holds. One grant covers all callers that have left. From
+// here on the tokens are taken, whatever else fails.
 func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	var few [4]Want
 	wants := wantsOf(c.riders, few[:0])
@@ -108,8 +109,8 @@ func (k *facts) taken(c *Call, image *table.Shard, now Now, e *Effects) {
 	}
 }
 
-// Returned handles a write that does not hold, or whose outcome is unknown. [Bucket.Done] follows with the
-// reason, or [Bucket.Advance] plans the write again.
+// Returned handles a write that does not hold, or whose outcome is unknown. [Bucket.Done] follows
+// with the reason, or [Bucket.Advance] plans the write again.
 func (b *Bucket) Returned(c *Call, unknown bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -118,8 +119,8 @@ func (b *Bucket) Returned(c *Call, unknown bool) {
 	k.stay(c)
 }
 
-// failed handles the reason why a write did not hold. If the call is over, its group is answered with the
-// error, or decides again.
+// failed handles the reason why a write did not hold. If the call is over, its group is answered
+// with the error, or decides again.
 func (k *facts) failed(c *Call, out Outcome, now Now, e *Effects) {
 	over := true
 	if out.Err == nil {
@@ -169,8 +170,8 @@ func (k *facts) end(c *Call, err error, now Now, e *Effects) {
 	}
 }
 
-// Abort ends a call that cannot go on, with an error for its group. Unlike the other steps it needs no
-// clock.
+// Abort ends a call that cannot go on, with an error for its group. Unlike the other steps it needs
+// no clock.
 func (b *Bucket) Abort(c *Call, err error, at time.Time, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -28,7 +28,7 @@ type Effects struct {
 	}
 }
 
-// Late is a call for which [Bucket.Overdue] is due after a time.
+// Late is a call for which [Bucket.Overdue] is due after some time.
 type Late struct {
 	Call *Call
 	In   time.Duration
@@ -46,19 +46,21 @@ type Work struct {
 	Count int
 }
 
-// Minded is a shard that the driver is to mind from now on: after a time [Bucket.Unspent] has something to give back.
+// Minded is a shard that the driver must look after from now on: after some time [Bucket.Unspent]
+// has something to give back.
 type Minded struct {
 	Shard int
 	In    time.Duration
 }
 
-// Settlement is what became of differences that rode with a charge.
+// Settlement is the result for differences that went with a charge.
 type Settlement struct {
 	All   []*Difference
 	Image *table.Shard // with all of them; nil: it is unknown whether they were written
 }
 
-// Dues are the differences of a shard to settle alone. [Bucket.Settled] follows, unless there are none.
+// Dues are the differences of a shard to settle alone. [Bucket.Settled] follows, unless there are
+// none.
 type Dues struct {
 	Shard int
 	All   []*Difference
@@ -73,7 +75,7 @@ func (e *Effects) answer(w *Waiter, a Answer) {
 	e.Answered = append(e.Answered, w)
 }
 
-// settled notes what became of differences that rode with a call.
+// settled notes the result for differences that went with a call.
 func (e *Effects) settled(c *Call, all []*Difference, image *table.Shard) {
 	if len(all) > 0 {
 		e.Settled = append(e.Settled, Settlement{All: all, Image: image})

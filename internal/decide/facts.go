@@ -15,7 +15,7 @@ type Settings struct {
 	MaxShards int   // the most shards that a bucket is split into
 }
 
-// facts is the process's knowledge of a bucket. A function that has it holds its lock.
+// facts is the process's knowledge of a bucket. A function that has one holds its lock.
 type facts struct {
 	*Settings
 	ahead     int64   // the last request's Want.Ahead

@@ -5,16 +5,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Levels returns what there is of the limits in force.
+// Levels returns the levels of the limits in force.
 func (b *Bucket) Levels(w Want, now int64) []Level {
 	k := b.lock()
 	defer b.mu.Unlock()
 	return k.levels(w.Costs, now, false)
 }
 
-// levels returns what there is of some limits. If only some shards were seen, the level is
-// extrapolated: two shards of four that hold 12 together make 24. Less says that what this
-// process has under way counts as taken.
+// levels returns the levels of some limits. If only some shards were seen, the level is
+// extrapolated: two shards of four that hold 12 together make 24. With less, costs under way count
+// as taken.
 func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 	out := make([]Level, len(costs))
 	for i, c := range costs {
@@ -60,8 +60,8 @@ func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 	return out
 }
 
-// edgeOf returns the instant at which a quota is whole again that refills by a rate seen
-// from another, 0 for a rate.
+// edgeOf returns the instant at which a quota that refills by a rate, seen at another instant, is
+// full again; 0 for a rate.
 func edgeOf(r bucket.Rate, from int64) int64 {
 	if r.Edge == 0 {
 		return 0

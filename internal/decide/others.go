@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// others is how fast other processes take from the limits of a shard, by
-// successive images. It is an estimate: it never grants anything.
+// others is how fast other processes take from the limits of a shard, by successive images. It is
+// an estimate: it never grants anything.
 type others struct {
 	taken   map[string]float64 // millitokens by limit, fading
 	all     map[string]float64 // the same, with what this process takes
@@ -16,20 +16,19 @@ type others struct {
 	images  float64            // observations, fading
 }
 
-// fade is what an observation weighs when the next one comes, or fadeSpan ms later if
-// that is later. Where a table is slow, processes take by turns: for a while one takes
-// much, then others do. Eight images of one such moment say nothing of what they take
-// in the mean; eight seconds do.
+// fade is the weight of an observation when the next one comes, or fadeSpan ms later if that is
+// later. With a slow table, processes take turns: for a while one takes much, then others do. Eight
+// images of one such moment do not show their average; eight seconds do.
 const (
 	fade     = 0.875
 	fadeSpan = 1000
 )
 
-// lately is how old, in ms, an image is at most that shows others still taking.
+// lately is the greatest age, in ms, of an image that shows others still taking.
 const lately = 10_000
 
-// learn takes in what the counters have grown by between two images of one
-// generation, less what this process took itself. It reports whether others have taken lately.
+// learn observes how much the counters have grown between two images of one generation, less this
+// process's own part. It reports whether others have taken lately.
 func (o *others) learn(before, after bucket.State, own []table.Cost, elapsed int64) (took bool) {
 	if o.all == nil {
 		o.taken, o.all = make(map[string]float64, len(after.Slots)), make(map[string]float64, len(after.Slots))
@@ -63,8 +62,8 @@ func (o *others) rate(limit string) float64 {
 	return max(o.taken[limit], 0) / o.elapsed
 }
 
-// unused is the part of a refill, in millitokens per millisecond, that nobody takes. Images of less than a second
-// say little.
+// unused is the part of a refill, in millitokens per millisecond, that nobody takes. Images of less
+// than a second say little.
 func (o *others) unused(limit string, refill float64) float64 {
 	return max(0, 1-o.all[limit]/max(o.elapsed, fadeSpan)/refill)
 }
@@ -75,21 +74,21 @@ const (
 	slackMeans = 1.9 // times what others take between two images
 )
 
-// slack returns how much lower than it is a charge may show a full limit, to let pass what others
-// may have taken since the image. It is in percent of the capacity, and at most the given one. A
-// process asks at random times, so the amount that others take between two of its images is
+// slack returns how far below its level a charge may leave a full limit, to make room for what
+// others may have taken since the image. It is in percent of the capacity, and at most the given
+// one. A process asks at random times, so the amount that others take between two of its images is
 // exponential with a mean m. A fixed slack S refuses exp(-S/m) of such charges. In a small fleet
-// that is hardly any, and levels are shown low for nothing; in a large one it is many. So the slack
+// that is hardly any, and levels are too low for nothing; in a large one it is many. So the slack
 // follows m:
 //
 //	S = 3.5 % + (1.9 + spare) m
 //
-// Here spare is the part of the refill that others leave, 0 to 1. A level that is shown low fills
-// up again at that rate, so it may be lower where much is left. Example: 16 processes take nine
-// tenths of 600 per minute. Between two images of each that is 15 tokens, 2.5 %. So S = 3.5 + 2*2.5
-// = 8.5 %, and 3 % of the charges are refused. Of a bucket seen once nothing is known, and little
-// is let pass: after an idle time it grants exactly its capacity. The constants were found by
-// simulating fleets (test/bench/fleet); docs/measured.md has what they reach.
+// Here spare is the part of the refill that others leave, 0 to 1. A level that is too low fills up
+// again at that rate, so it may be lower if much is left. Example: 16 processes take nine tenths of
+// 600 per minute. Between two images of each that is 15 tokens, 2.5 %. So S = 3.5 + 2*2.5 = 8.5 %,
+// and 3 % of the charges are refused. A bucket that was seen once shows nothing about others, so
+// there is little slack: after an idle time it grants exactly its capacity. The constants were
+// found by simulating fleets (test/bench/fleet); docs/measured.md has the results.
 func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.Costs {

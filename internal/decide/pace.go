@@ -2,29 +2,29 @@ package decide
 
 import "math"
 
-// Processes that share a bucket which is nearly empty share its refill: each paces itself by the level
-// that each answer shows, by additive increase and multiplicative decrease, as TCP does with explicit
-// congestion notification. So hardly any write is refused, and equal demand gets equal shares, or what
-// it asks for if that is less (Chiu and Jain, 1989). A process that is alone, or sees a level above
-// half of the capacity or 20 marks, has no pace at all.
+// Processes that share a nearly empty bucket share its refill: each paces itself by the level that
+// each answer shows, by additive increase and multiplicative decrease, as TCP does with explicit
+// congestion notification. So hardly any write is refused, and processes with equal demand get
+// equal shares, or their demand if that is less (Chiu and Jain, 1989). A process that is alone, or
+// sees a level above half of the capacity or 20 marks, is not paced at all.
 //
-// The level is compared with a mark. A process that sees less, while others take too, begins with half
-// of the refill. Then each answer changes its share:
+// The level is compared with a mark. A process that sees less, while others take too, begins with
+// half of the refill. Then each answer changes its share:
 //
 //	refused           less by 15 %
 //	below the mark    less by up to 20 %, the lower the more, and 0.8 % of the refill more
 //	at or above it    more, by 0.8 % of the refill for each mark that is there, 3 at most
 //
-// It grows by 15 % of itself at most. With the growth of a sixteenth, the shares of 64 processes would never
-// become small enough to fit.
+// It grows by at most 15 % of itself. If it grew by a sixteenth of the refill, the shares of 64
+// processes would never become small enough to fit.
 //
-// A process that takes tokens ahead saves up for many requests before it asks (lump), and takes no more than that.
-// It does so alone, too, and its share is the whole refill then.
+// A process that takes tokens ahead saves up for many requests before it asks (lump), and takes at
+// most its savings. It does so even when alone; then its share is the whole refill.
 //
-// Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second each
-// begin with 50. The level falls below 6, and they give way, until each has 25 and the level stays
-// about 6. One that wants 9 never needs more than its share. Of a few constants tried, these
-// shared most evenly in test/bench/fleet, at 4 to 60 ms a write.
+// Example: 100 per second, capacity 100, so the mark is 6. Four processes that want 125 a second
+// each begin with 50. The level falls below 6, and they give way, until each has 25 and the level
+// stays about 6. A process that wants 9 never needs more than its share. Of a few constants tried,
+// these shared most evenly in test/bench/fleet, at 4 to 60 ms a write.
 
 const (
 	shareBegins  = 0.5   // of the refill, for a process that meets others
@@ -42,8 +42,8 @@ const (
 	shareFree    = 20    // marks, above which there is none either
 )
 
-// share is the part of a shard's refill that this process takes. The zero share takes what there is.
-// Costs are in milliseconds of the whole refill: 1 token of 100 per second costs 10.
+// share is the part of a shard's refill that this process takes. The zero share is not paced. Costs
+// are in milliseconds of the whole refill: 1 token of 100 per second costs 10.
 type share struct {
 	part  float64 // zero: no pace
 	saved float64 // what may be taken at the instant at
@@ -52,9 +52,9 @@ type share struct {
 	met   bool    // others take, too; else it is the pace of a busy process alone
 }
 
-// answered takes in what a write of a cost has shown: the level in marks, whether the write was refused
-// because of it, whether others take, too, whether this process takes ahead, and whether there is plenty.
-// A refused write is spent.
+// answered handles the answer to a write of a cost: the level in marks, whether the write was
+// refused because of it, whether others take too, whether this process takes ahead, and whether
+// there is plenty. A refused write is spent.
 func (p *share) answered(cost, level float64, refused, others, busy, plenty bool, now int64) {
 	first := others && !p.met
 	p.met = p.met || others
@@ -82,7 +82,7 @@ func (p *share) answered(cost, level float64, refused, others, busy, plenty bool
 	}
 }
 
-// asked takes in what a request costs, so that so much is saved up for it.
+// asked notes the cost of a request, so that the share saves up that much.
 func (p *share) asked(cost float64) { p.most = max(p.most, cost) }
 
 // from returns the instant from which a cost may be taken.
@@ -93,7 +93,7 @@ func (p *share) from(cost, lump float64, now int64) int64 {
 	return now + int64(math.Ceil(min(max(0, max(cost, lump)-p.credit(lump, now))/p.part, longest)))
 }
 
-// credit returns what may be taken now.
+// credit returns the cost that may be taken now.
 func (p *share) credit(lump float64, now int64) float64 {
 	if p.part == 0 {
 		return longest
@@ -110,5 +110,5 @@ func (p *share) take(cost float64) {
 	}
 }
 
-// longest bounds how long, in ms, a limit is said to need: 31,000 years.
+// longest bounds the time, in ms, that a limit is said to need: 31,000 years.
 const longest = 1e15

@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// planFor plans the write of a choice for as much of a group as the shard covers, from its
-// first on, and returns for how many that is. All of the group were under way; the others
-// are not any more. From the member hurried on, somebody is denied if the write is refused.
+// planFor plans the write of a choice for as much of a group as the shard covers, starting with the
+// first, and returns for how many. All of the group were under way; the rest no longer is. From the
+// member hurried on, requests are denied if the write is refused.
 func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p Planned) {
 	s := k.at(c.Shard)
 	k.ahead, k.trip = group[0].Ahead, now.Trip
@@ -39,9 +39,9 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 	return n, p
 }
 
-// covered returns how many requests of a group, counted from the first, a shard covers together. It
-// uses the shard's image. One without an image is asked for half of each capacity at most: if one
-// write asked for more than there is, it would be refused for all.
+// covered returns how many requests of a group, counted from the first, a shard covers together, by
+// its image. A shard without an image is asked for at most half of each capacity: if one write
+// asked for more than there is, it would be refused for all.
 func (d decider) covered(shard int, group []Want) (n int) {
 	s := d.at(shard)
 	for n < len(group) {
@@ -62,8 +62,8 @@ func (d decider) covered(shard int, group []Want) (n int) {
 // coldRoom is the room, in percent of the capacity, that a first write asks for.
 const coldRoom = 50
 
-// roomOf is the room, in percent of the capacity, that is left for plain adds in a
-// crowd, where full limits may be shown lower by the slack.
+// roomOf is the room, in percent of the capacity, that is left for plain adds in a crowd, where
+// full limits may be too low by the slack.
 func roomOf(slack int64) int64 { return max(slack*2/5, 1) }
 
 // plan returns the write for a shard.
@@ -130,8 +130,8 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	return planned(p, Planned{Charges: true, Takes: true})
 }
 
-// Create returns the write that creates a bucket whose shard 0 is not there, for a request
-// of which nothing is under way. It takes nothing if shards live on.
+// Create returns the write that creates a bucket without a shard 0, for a request of which nothing
+// is under way. It takes nothing if other shards live on.
 func (b *Bucket) Create(w Want, now Now) Planned {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -140,9 +140,9 @@ func (b *Bucket) Create(w Want, now Now) Planned {
 	return p
 }
 
-// create returns the write for a bucket whose shard 0 is not there. The bucket begins full, unless
-// other shards live on (see Survives). Then a full shard 0 would grant their tokens a second time,
-// so it comes back empty, with the count that it had.
+// create returns the write for a bucket without a shard 0. The bucket starts full, unless other
+// shards live on (see Survives). Then a full shard 0 would grant their tokens a second time, so it
+// comes back empty, with its former count.
 func (k *facts) create(w Want, now Now) Planned {
 	fresh := table.NewBucket{
 		Namespace: w.Namespace, Entity: w.Name.Entity, Resource: w.Name.Resource, Parent: w.Parent, Cascade: w.Cascade,
@@ -160,11 +160,11 @@ func (k *facts) create(w Want, now Now) Planned {
 	return Planned{Write: put, Takes: takes, Creates: true}
 }
 
-// crowded reports whether a charge would show a full limit lower than it is by more than the slack.
-// That is an estimate, by what others have been seen to take. Such a charge would most likely be
-// refused, so a plain add that leaves room is tried first. Example: of a capacity of 100, 10 are
-// refilled per second and others take 9. An image of five seconds ago shows 100; the 45 that they
-// have taken since are more than a slack of 30.
+// crowded reports whether a charge would leave a full limit too low by more than the slack. That is
+// an estimate, from what others have been seen to take. Such a charge would probably be refused, so
+// a plain add that leaves room is tried first. Example: of a capacity of 100, 10 are refilled per
+// second and others take 9. An image of five seconds ago shows 100; the 45 that they have taken
+// since are more than a slack of 30.
 func (s *seen) crowded(w Want, now int64, slack int64) bool {
 	state := s.image.State
 	for _, c := range w.Costs {

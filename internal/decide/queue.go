@@ -5,14 +5,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A request that waits takes its costs at once, into debt, and may go on when the level is
-// back at zero. The requests that owe are the queue of a bucket, and the debt is bounded.
+// A request that waits takes its costs at once, into debt, and may go on when the level is back at
+// zero. The requests that owe are the queue of a bucket, and their debt is bounded.
 
-// behind turns the denial of a request that waits into a write that takes the costs into debt. It
-// writes to the shard where the debt is paid back first. If no single shard can hold the costs, it
-// writes to all of them. Example: 3 tokens are there, 10 are refilled per second. A cost of 8
-// leaves a level of -5, which is back at zero in half a second. It stays a denial if that is later
-// than the request waits for, or if more is owed already than a capacity.
+// behind turns the denial of a request that waits into a write that takes the costs into debt, on
+// the shard where the debt is paid back first. If no single shard can hold the costs, it writes to
+// all of them. Example: 3 tokens are there, 10 are refilled per second. A cost of 8 leaves a level
+// of -5, which is back at zero in half a second. It stays a denial if the request does not wait
+// that long, or if more than a capacity is owed already.
 func (d decider) behind(c Choice) Choice {
 	out := Choice{Do: Deny, Shard: -1, at: bucket.Never}
 	for n := range d.count { // in order: of two that pay back at one instant it is the first
@@ -57,8 +57,9 @@ func (d decider) bySlots(limit string) bool {
 	return ok && c.Limit.Returns()
 }
 
-// room returns from when the queue of a shard, or of all, has room by their images. full says that
-// it has none now. What this process has under way can fill it for a moment, too.
+// room returns the instant from which the queue of a shard, or of all shards, has room by their
+// images. full says that it has none now. Costs that this process has under way can fill it for a
+// moment, too.
 func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
 	for n, s := range d.shards {
 		if n >= d.count || !s.imaged() || n != shard && !all {
@@ -73,12 +74,12 @@ func (d decider) room(shard int, all bool) (at int64, full bool, limit string) {
 	return at, full, limit
 }
 
-// RoomIn returns from when the queue of a shard has room: when the requests before owe no
-// more than its capacity of any limit. So the last one to enter waits for two capacities at
-// most. A limit that may not be owed, see [table.Cost.Owed], has room when it covers the
-// costs. Less are the tokens taken that the image does not show. Example: a level of -25 of a capacity of
-// 20 has room when 5 tokens are refilled. It is 0 if there has been room all along, else it
-// names the limit.
+// RoomIn returns the instant from which the queue of a shard has room: when earlier requests owe no
+// more than its capacity of any limit. So the last one to enter waits for at most two capacities. A
+// limit that may not be owed, see [table.Cost.Owed], has room when it covers the costs. less
+// returns the tokens taken that the image does not show. Example: a level of -25 with a capacity of
+// 20 has room when 5 tokens are refilled. It returns 0 if there has been room all along, and
+// otherwise names the limit.
 func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, limit string) {
 	for _, c := range w.Costs {
 		i := b.State.Index(c.Limit.Name)
@@ -99,7 +100,7 @@ func RoomIn(b table.Shard, w Want, less func(limit string) int64) (at int64, lim
 	return at, limit
 }
 
-// PaidBack returns from when the levels of some limits are back at zero.
+// PaidBack returns the instant from which the levels of some limits are back at zero.
 func PaidBack(b table.Shard, limits []string) int64 {
 	at := int64(0)
 	for _, l := range limits {

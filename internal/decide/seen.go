@@ -12,8 +12,7 @@ func (s *seen) clockless(now int64) bool {
 	return s.image.State.NoClock || bucket.SubSat(s.image.State.RF, now) > bucket.MaxSkew
 }
 
-// covers reports whether the image covers the costs at now, less the costs that
-// this process has under way.
+// covers reports whether the image covers the costs at now, less this process's costs under way.
 func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	image := s.image
 	if _, settles := s.boards(now); len(s.underWay)+len(settles) > 0 {
@@ -48,8 +47,8 @@ func (s *seen) covers(w Want, now int64) (bucket.Verdict, string) {
 	return v, image.State.Slots[v.Slot].Name
 }
 
-// level is what the image holds of a limit at an instant, less the costs that this process
-// has under way. Tokens above a lowered capacity go with the charge.
+// level is the image's level of a limit at an instant, less this process's costs under way. Tokens
+// above a lowered capacity are lost with the charge.
 func (s *seen) level(l bucket.Limit, at int64) int64 {
 	state := s.image.State
 	share := state.RateOf(l).Capacity
@@ -61,8 +60,8 @@ func (s *seen) level(l bucket.Limit, at int64) int64 {
 	return bucket.SubSat(min(level, share), s.gone(l.Name, settles))
 }
 
-// owes reports whether the image is in debt at an instant, of any limit in force: then
-// the shard pays nothing, see ByLevels.
+// owes reports whether the image is in debt at an instant, of any limit in force: then the shard
+// pays nothing, see ByLevels.
 func (s *seen) owes(w Want, at int64) bool {
 	for i, sl := range s.image.State.Slots {
 		if sl.Soft || sl.Tokens >= 0 && sl.Held == 0 { // others may hold more than a share: that is debt, too
@@ -77,8 +76,8 @@ func (s *seen) owes(w Want, at int64) bool {
 }
 
 // raised reports whether a newer image shows more of some limit than the older one and refill
-// explain, by a tenth of a share or more. Then somebody has given back, reset the bucket or
-// credited it, and the known levels of its other shards may be too low. Example: capacity 100, 3
+// explain, by a tenth of a share or more. Then tokens were given back, or the bucket was reset or
+// credited, and the known levels of its other shards may be too low. Example: capacity 100, 3
 // tokens a second ago, refilled by 10 a second: 13 by now. An image with 25 tokens shows 12 more,
 // and 12 is more than 10.
 func raised(old, newer bucket.State, now int64) bool {
@@ -133,7 +132,8 @@ func (s *seen) boards(now int64) (all []*Difference, costs []table.Cost) {
 	return all, costs
 }
 
-// gone is the costs under way of a limit, less the part of settlements that the next charge gives back.
+// gone is the cost of a limit under way, less the part of settlements that the next charge gives
+// back.
 func (s *seen) gone(limit string, settles []table.Cost) int64 {
 	sum := s.underWay.of(limit)
 	for _, c := range settles {

@@ -7,11 +7,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What a lease has cost more or less than it took is handed to the bucket. It rides on the next charge of its shard,
-// or goes alone: once it is due, and no write of the shard is on its way. Until then it counts as under way, so
-// requests are decided as if it were written: tokens given back may be granted in the same write.
+// The difference between a lease's costs and the tokens it took of a shard is handed to the bucket.
+// It goes with the next charge of the shard, or alone: once it is due, and no write of the shard is
+// under way. Until then it counts as under way, so requests are decided as if it were written:
+// tokens given back may be granted in the same write.
 
-// HandOver takes a difference, and returns the dues, as Due.
+// HandOver takes a difference, and returns the dues, like Due.
 func (b *Bucket) HandOver(shard int, d *Difference, now Now) Dues {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -37,8 +38,9 @@ func (b *Bucket) Settled(shard int, now Now) Dues {
 	return k.dues(shard, now)
 }
 
-// dues begins to settle the differences that are due. Each waits for the write of the shard that is on its way then,
-// until that ends or is late: it may ride on the next one. Nor is one due that rides: the end of its charge decides.
+// dues begins to settle the differences that are due. Each waits for the write of the shard that is
+// under way at that time, until that write ends or is late: it may go with the next one. A
+// difference that goes with a charge is not due either: that charge decides.
 func (k *facts) dues(shard int, now Now) Dues {
 	s, out := k.at(shard), Dues{Shard: shard}
 	if len(s.due) == 0 {
@@ -86,7 +88,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// TakeBack takes a difference out, and reports whether it was neither on its way nor settled.
+// TakeBack removes a difference, and reports whether it was neither under way nor settled.
 func (b *Bucket) TakeBack(shard int, d *Difference) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -98,7 +100,7 @@ func (b *Bucket) TakeBack(shard int, d *Difference) bool {
 	return true
 }
 
-// arrived takes out differences that are written, or not to be written with a charge any more.
+// arrived removes differences that are written, or that no charge is to write any more.
 func (s *seen) arrived(all []*Difference) {
 	for _, d := range all {
 		s.underWay.remove(more(d.Costs))
@@ -106,8 +108,8 @@ func (s *seen) arrived(all []*Difference) {
 	s.due = slices.DeleteFunc(s.due, func(d *Difference) bool { return slices.Contains(all, d) })
 }
 
-// rode ends the ride of differences and denials whose charge does not hold: they wait for the next one, unless
-// nobody knows whether they were written.
+// rode handles the differences and denials of a charge that does not hold: they wait for the next
+// one, unless it is unknown whether they were written.
 func (k *facts) rode(c *Call, unknown bool) {
 	for _, d := range c.rides {
 		d.rides = false
@@ -120,7 +122,7 @@ func (k *facts) rode(c *Call, unknown bool) {
 	k.restoreDenials(&c.Planned, unknown)
 }
 
-// DueAll returns all that was handed over and is not on its way, to be settled alone.
+// DueAll returns everything that was handed over and is not under way, to be settled alone.
 func (b *Bucket) DueAll() (out []Dues) {
 	k := b.lock()
 	defer b.mu.Unlock()

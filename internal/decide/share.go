@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// share returns the share of requests that leave as much as w does: a class that leaves more sees a
-// lower level, and has its own.
+// share returns the share of requests with the same floor as w: a class with a higher floor sees a
+// lower level, and has its own share.
 func (s *seen) share(w Want) *share {
 	floor := w.floor()
 	p := s.shares[floor]
@@ -26,7 +26,7 @@ func (s *seen) share(w Want) *share {
 // paced reports whether costs of a limit count for a share: if it refills, and may deny.
 func paced(l bucket.Limit) bool { return l.Refills() && !l.Soft }
 
-// costs returns what a request costs, in milliseconds of the refill of the shard: of its limits, the one
+// costs returns the cost of a request in milliseconds of the shard's refill: of its limits, the one
 // that takes longest to refill it.
 func (s *seen) costs(w Want) (ms float64, limit string) {
 	if !s.imaged() {
@@ -42,7 +42,7 @@ func (s *seen) costs(w Want) (ms float64, limit string) {
 	return ms, limit
 }
 
-// begin notes that costs of requests are under way.
+// begin notes costs of requests that are under way.
 func (s *seen) begin(group ...Want) {
 	for _, w := range group {
 		s.underWay.add(w.Costs)
@@ -53,7 +53,7 @@ func (s *seen) begin(group ...Want) {
 	}
 }
 
-// end notes that costs of requests are not under way any more, and were not taken.
+// end notes costs of requests that are no longer under way, and were not taken.
 func (s *seen) end(group ...Want) {
 	for _, w := range group {
 		s.underWay.remove(w.Costs)
@@ -64,8 +64,8 @@ func (s *seen) end(group ...Want) {
 	}
 }
 
-// learn lets the share of a group follow the level that the answer to its write shows. Refused: the
-// image that the write was planned from covered it. Others: they have taken since that image.
+// learn makes the share of a group follow the level in the answer to its write. refused: the image
+// from which the write was planned covered it. others: they have taken since that image.
 func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
 	lowest, plenty := s.marks(p.want, p.members, p.took)
 	if !math.IsInf(lowest, 1) {
@@ -77,8 +77,8 @@ func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
 	}
 }
 
-// tiny reports whether a shard is too small for any mark, as after a split: a share that has begun before
-// would never end.
+// tiny reports whether a shard is too small for any mark, for example after a split: a share that
+// has begun before would never end.
 func (s *seen) tiny(w Want) (tiny bool) {
 	for _, c := range w.Costs {
 		if c.Milli <= 0 || !paced(c.Limit) {
@@ -93,8 +93,8 @@ func (s *seen) tiny(w Want) (tiny bool) {
 	return tiny
 }
 
-// marks returns how many marks the image shows at least of what a group takes, infinitely many if that
-// says nothing, and whether there is plenty of all of it.
+// marks returns how many marks the image shows at least, of the limits that a group takes,
+// infinitely many if the image does not say, and whether there is plenty of each.
 func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, plenty bool) {
 	lowest, plenty = math.Inf(1), true
 	for j, c := range w.Costs {
@@ -122,10 +122,11 @@ func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, pl
 	return lowest, plenty && !math.IsInf(lowest, 1)
 }
 
-// allowed returns from when the share of this process has room for the costs, and the limit that it is
-// bounded by. It speaks only for as long as the image may deny; then a write goes out all the same, of
-// several shards only if it is the look at all of them. Otherwise each process would ask each shard once
-// in that time: 8 processes on 8 shards would send 64 writes a second even if nothing is left.
+// allowed returns the instant from which this process's share has room for the costs, and the limit
+// that bounds it. It applies only as long as the image may deny; then a write goes out anyway, but
+// to take from several shards only if it is the look at all of them. Otherwise each process would
+// ask each shard once in that time: 8 processes on 8 shards would send 64 writes a second even if
+// nothing is left.
 func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 	if len(s.shares) == 0 || s.holding != nil && s.holding.Asking() {
 		return d.now, "", false
@@ -155,9 +156,9 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 	return min(at, max(seen+d.DenyFor, d.now+1)), limit, false
 }
 
-// life is how long what a charge takes ahead may be held, from when it is sent. It is zero where
-// that is hardly longer than the charge is under way: nothing would be left to grant from. Writes
-// of which half take trip milliseconds seldom take half as much again.
+// life is how long tokens that a charge takes ahead may be held, from when it is sent. It is zero
+// if that is hardly longer than the charge is under way: nothing would be left to grant from. If
+// half of the writes take trip milliseconds, few take half as much again.
 func (k *facts) life(s *seen, costs []table.Cost, trip float64, now int64) int64 {
 	life := prefetch.LifeFrom(s.image, costs, k.ahead, now)
 	if float64(life) <= 1.5*trip {
@@ -166,7 +167,7 @@ func (k *facts) life(s *seen, costs []table.Cost, trip float64, now int64) int64
 	return life
 }
 
-// sure is for how many requests this process takes ahead of a shard, even if its tokens are scarce.
+// sure is how many requests this process takes ahead for on a shard, even if its tokens are scarce.
 func (d decider) sure(s *seen) float64 {
 	if d.ahead == 0 || !s.imaged() || s.holding == nil {
 		return 0
@@ -174,8 +175,8 @@ func (d decider) sure(s *seen) float64 {
 	return s.holding.demand.Sure(d.life(s, d.want.Costs, d.trip, d.now), d.now)
 }
 
-// turns reports whether a denial by the image is an estimate: when the tokens are there, it may not be the
-// turn of a process that takes ahead.
+// turns reports whether a denial by the image is an estimate: when the tokens are there, it may not
+// be this process's turn, because it takes ahead.
 func (d decider) turns(s *seen) bool {
 	return d.ahead > 0 && s.holding != nil && (d.sure(s) > 0 || s.share(d.want).part > 0)
 }
@@ -186,9 +187,9 @@ const (
 	lumpMost  = 40  // ms of the refill, at most: less than a mark, about which the level stays; or what comes in a trip
 )
 
-// lump is how much of the refill a busy process saves up before it asks, in milliseconds of it: what its
-// share gets in most of a life, but no more than it takes. So it asks seldom, and takes for many requests with
-// one write.
+// lump is how much of the refill a busy process saves up before it asks, in milliseconds: the
+// amount that its share gets in most of a life, but at most what it takes. So it asks rarely, and
+// takes for many requests with one write.
 func (d decider) lump(s *seen) float64 {
 	p, sure := s.share(d.want), d.sure(s)
 	if p.part == 0 || sure == 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A process keeps slots of requests that are done for its next ones: see package inflight.
+// A process keeps slots of finished requests for its next ones: see package inflight.
 
-// Reusable is for how long, in ms, slots that a request has taken may serve other requests once it is
-// done: as tokens that are taken ahead may be held. It is zero if that does not pay, and while less than
+// Reusable is how long, in ms, the slots of a request may serve other requests once it is done: as
+// long as tokens taken ahead may be held. It is zero if that is not worthwhile, and while less than
 // half of the slots are free: other requests would not see the slots that are idle here.
 func (b *Bucket) Reusable(w Want, now int64) int64 {
 	k := b.lock()
@@ -27,7 +27,7 @@ func (b *Bucket) Reusable(w Want, now int64) int64 {
 	return life
 }
 
-// grantSlots grants a request that asks for nothing but slots, if this process has them.
+// grantSlots grants a request for slots only, if this process has them.
 func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
 	s := k.shards[0]
 	if s == nil || s.holding == nil || !s.imaged() || w.Ahead == 0 || !w.asksNothing() || !w.stored(s.image.State) {
@@ -39,8 +39,8 @@ func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
 	return h, true
 }
 
-// asksNothing reports whether the request asks the table for nothing, because all limits are of slots
-// and this process has them.
+// asksNothing reports whether the request asks the table for nothing, because it only wants slots
+// that this process has.
 func (w Want) asksNothing() bool {
 	asks := func(c table.Cost) bool { return !c.Limit.Returns() || c.Milli > 0 }
 	return w.Reused != nil && !slices.ContainsFunc(w.Costs, asks)

@@ -10,20 +10,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What no single shard covers is taken from several of them, in one transaction.
+// If no single shard covers the costs, they are taken from several of them, in one transaction.
 
-// MaxPaying is how many shards pay for one request at most.
+// MaxPaying is the most shards that pay for one request.
 const MaxPaying = item.MaxTransactItems
 
-// Payment is what one shard pays of a request that is taken from several.
+// Payment is one shard's part of a request that is taken from several.
 type Payment struct {
 	Image table.Shard
 	Costs []table.Cost // as the request has them
 	Owe   bool         // they are taken into debt
 }
 
-// Write returns the write with which the shard pays. Slack is how much lower than it is a
-// full limit may be shown, in percent of its capacity.
+// Write returns the shard's write. slack is how much too low it may leave a full limit, in percent
+// of its capacity.
 func (p Payment) Write(w Want, now, slack int64) item.Write {
 	return table.Charge{
 		Image: p.Image, Costs: p.Costs, Now: now, Lifetime: w.Lifetime, Slack: slack, Force: p.Owe, Owe: p.Owe,
@@ -42,11 +42,11 @@ func (p Payment) Taken(now int64) []table.Cost {
 	return out
 }
 
-// ByLevels divides the costs among shards, in whole tokens, the fullest first; it
-// returns nothing if they do not hold enough. Each shard pays of every limit what
-// it has, so few of them are needed. Example: of a cost of 7, shards that hold 3.5, 2.2
-// and 4 pay 3, none and 4. A shard that is in debt pays nothing. Of soft limits those shards
-// pay what they have that pay of others, and the first of them owes the rest.
+// ByLevels divides the costs among shards, in whole tokens, the fullest first; it returns nothing
+// if they do not hold enough. Each shard pays as much of every limit as it has, so few of them are
+// needed. Example: of a cost of 7, shards that hold 3.5, 2.2 and 4 pay 3, none and 4. A shard in
+// debt pays nothing. Shards that pay for other limits also pay what they have of soft limits, and
+// the first of them owes the rest.
 func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 	left := slices.Clone(w.Costs)
 	order := slices.Clone(images)
@@ -89,7 +89,7 @@ func ByLevels(images []table.Shard, w Want, now int64) []Payment {
 	return out
 }
 
-// compareLevels orders images by what they hold of the first limit with a cost.
+// compareLevels orders images by their level of the first limit with a cost.
 func compareLevels(a, b table.Shard, w Want, now int64) int {
 	for _, c := range w.Costs {
 		i, j := a.State.Index(c.Limit.Name), b.State.Index(c.Limit.Name)
@@ -126,10 +126,10 @@ func ByShares(images []table.Shard, w Want) []Payment {
 	return out
 }
 
-// together returns from when all shards together hold the costs in whole tokens, or Never. An
-// unknown shard counts as full, because it may be. Example: the cost is 2, and two shards hold 0.9
-// each and get a token in a second. Now neither has a whole token; after 0.1 s each has one. Levels
-// only grow until the shards are full, so the instant is found by bisection.
+// together returns the instant from which all shards together hold the costs in whole tokens, or
+// Never. An unknown shard counts as full, because it may be. Example: the cost is 2, and two shards
+// hold 0.9 each and get a token in a second. Now neither has a whole token; after 0.1 s each has
+// one. Levels only grow until the shards are full, so the instant is found by bisection.
 func (d decider) together() int64 {
 	at, full := d.now, d.now
 	for _, s := range d.shards {
@@ -152,8 +152,8 @@ func (d decider) together() int64 {
 }
 
 // holds returns how much of a limit all shards together hold for a request at an instant, counting
-// whole tokens above the floor of each shard. If there are more shards than can pay at once, the
-// fullest count.
+// whole tokens above the floor of each shard. If there are more shards than can pay at once, only
+// the fullest count.
 func (d decider) holds(c table.Cost, at int64) (milli int64) {
 	var all []int64
 	for k := range d.count {
@@ -184,14 +184,14 @@ func (d decider) holds(c table.Cost, at int64) (milli int64) {
 	return milli
 }
 
-// A request for several shards reads all of them first, and then sends a transaction. The
-// tokens in the images may be gone by then: others take them, or this process has another such
-// request under way. So costs under way count as taken; and after two late requests in a row,
-// one is sent once in DenyFor, until it is granted. The first time the images may have been
-// old; the second time they were just read, and others took the refill since.
+// A request for several shards reads all of them first, and then sends a transaction. The tokens in
+// the images may be gone by then: others take them, or this process has another such request under
+// way. So costs under way count as taken; and after two late requests in a row, only one is sent
+// per DenyFor, until one is granted. The first time the images may have been old; the second time
+// they were just read, and others took the refill since.
 
-// several is what a process has under way on several shards of a bucket at once, and how
-// that went. The zero value has nothing.
+// several is the state of this process's requests to several shards of a bucket at once. The zero
+// value has none.
 type several struct {
 	underWay underWay
 	vain     int // requests in a row that were denied after all shards were read
@@ -200,8 +200,8 @@ type several struct {
 // vainAtMost is how many requests in a row may read all shards in vain before they pause.
 const vainAtMost = 2
 
-// gathers decides on taking the costs from several shards, which hold them together. It
-// denies for as long as is known to be of no use.
+// gathers decides on taking the costs from several shards, which hold them together. It denies for
+// as long as that is known to fail.
 func (d decider) gathers(denial Choice) Choice {
 	if d.attempt.Waits {
 		return Choice{Do: Several}
@@ -235,21 +235,22 @@ func (d decider) until(denial Choice, at int64) Choice {
 	return denial
 }
 
-// paused returns until when no request reads all shards, and whether that is still to come.
+// paused returns the instant until which no request reads all shards, and whether that is still to
+// come.
 func (d decider) paused() (until int64, paused bool) {
 	return bucket.AddSat(d.readAt, d.DenyFor), d.several.vain >= vainAtMost && !d.again(d.readAt)
 }
 
 // Gather notes that a request for which [Several] was decided goes on to read all shards.
-// [Bucket.Gathered] is to follow, whatever comes of it: a decision alone may come to nothing.
+// [Bucket.Gathered] must follow, whatever the result: a decision alone may lead to nothing.
 func (b *Bucket) Gather(w Want) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	k.several.underWay.add(w.Costs)
 }
 
-// Gathered notes what became of it: whether it was granted, or found that the shards do not
-// hold enough. Of one that failed it is not known.
+// Gathered notes the result of such a request: whether it was granted, or found that the shards do
+// not hold enough. If it failed, neither is known.
 func (b *Bucket) Gathered(w Want, granted, short bool) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The steps of a bucket. Each is called by the driver when something has happened: a request asks, a call
-// has an answer, a caller leaves, a call is late. It decides, and says what the driver has to do. At most
-// one call is on its way to a shard, unless that is late. Requests that come meanwhile wait behind it, and
-// go out together with the next one, as a charge of the sum.
+// The steps of a bucket. The driver calls each when something has happened: a request asks, a call
+// has an answer, a caller leaves, a call is late. The step decides, and lists what the driver has
+// to do. At most one call is under way to a shard, unless that is late. Requests that arrive in the
+// meantime wait behind it, and go out together with the next one, as a charge of the sum.
 
-// Ask decides about a waiter: it is answered, or it has a call, or waits behind one. Sends says whether
-// calls may be made for it.
+// Ask decides about a waiter: it is answered, or it has a call, or it waits behind one. sends says
+// whether calls may be made for it.
 func (b *Bucket) Ask(w *Waiter, sends bool, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -44,8 +44,8 @@ func (k *facts) ask(w *Waiter, sends bool, now Now, e *Effects) {
 	}
 }
 
-// Foresee decides about a waiter that does not ask yet: it is granted from an allotment, if takes is set and
-// one covers it, or denied by the image. Otherwise it has no answer.
+// Foresee decides about a waiter that does not ask yet: it is granted from an allotment, if takes
+// is set and one covers it, or denied by the image. Otherwise it has no answer.
 func (b *Bucket) Foresee(w *Waiter, takes bool, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -93,8 +93,8 @@ func (b *Bucket) Renew(w *Waiter, shard int, clock func() Now, e *Effects) {
 	k.send(w, Choice{Do: Take, Shard: shard}, clock(), e)
 }
 
-// send queues a waiter behind the call on its way to a shard, or starts a call for it. From then on its costs
-// count as taken.
+// send queues a waiter behind the call under way to a shard, or starts a call for it. From then on
+// its costs count as taken.
 func (k *facts) send(w *Waiter, c Choice, now Now, e *Effects) {
 	s := k.at(c.Shard)
 	if s.begin(w.decided); w.Handle != nil {
@@ -135,8 +135,8 @@ func (k *facts) again(w *Waiter, now Now, e *Effects) {
 	k.ask(w, w.Deadline.IsZero() || now.At.Before(w.Deadline), now, e)
 }
 
-// Overdue starts the next call for the waiters behind a call that is late. A waiter that comes from now
-// on, because the table has become slower, waits behind no other.
+// Overdue starts the next call for the waiters behind a call that is late. A waiter that arrives
+// after that, because the table has become slower, waits behind no other.
 func (b *Bucket) Overdue(c *Call, at time.Time, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -155,7 +155,7 @@ const (
 	OnItsWay             // its costs are on their way; what they turn out to have taken is given back
 )
 
-// Leave takes a waiter out whose caller does not wait any longer.
+// Leave removes a waiter whose caller no longer waits.
 func (b *Bucket) Leave(w *Waiter) Left {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -175,8 +175,8 @@ func (b *Bucket) Leave(w *Waiter) Left {
 	return NotSent
 }
 
-// Advance plans the write of a call, for as much of its group as the image covers, and says in Next
-// what it needs. The rest of the group decides again.
+// Advance plans the write of a call, for as much of its group as the image covers, and returns in
+// Next what the call needs. The rest of the group decides again.
 func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -211,7 +211,8 @@ func (b *Bucket) Advance(c *Call, clock func() Now, e *Effects) {
 	}
 }
 
-// toSend notes what a call that is planned needs, and its write with the first whose caller waits for it.
+// toSend notes what a call that is planned needs, and its write with the first whose caller waits
+// for it.
 func (c *Call) toSend() {
 	if c.looked = c.Creates && !c.looked; c.looked { // plan it again with what lives on
 		c.Next = Siblings

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// underWay is, by limit, what the writes to a shard that are under way will take. It
-// counts as taken already, so that goroutines do not send writes that cannot all hold.
+// underWay is, by limit, the amount that writes under way to a shard will take. It counts as taken
+// already, so that goroutines do not send writes that cannot all hold.
 type underWay map[string]exact
 
 // add notes costs, before the write that takes them is sent or queued. Each acquire of
@@ -44,7 +44,7 @@ func (u underWay) removeAll(group []Want) {
 	}
 }
 
-// of returns the costs under way of a limit, in millitokens, at most what a bucket can hold.
+// of returns the costs under way of a limit, in millitokens, at most as much as a bucket can hold.
 func (u underWay) of(limit string) int64 { return u[limit].saturated() }
 
 // exact is a sum of costs, a number of 128 bits in two's complement. A sum that saturates

@@ -6,10 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Unused tokens of a quota that were taken ahead are given back to the table, as nothing
-// refills them. The driver calls Unspent for their shard, until it reports that there are no more.
+// Unused tokens of a quota that were taken ahead are given back to the table, because nothing
+// refills them. The driver calls Unspent for their shard until it reports that there are no more.
 
-// mind asks the driver to mind a shard with held tokens of a quota, unless it does already.
+// mind asks the driver to look after a shard with held tokens of a quota, unless it does already.
 func (k *facts) mind(shard int, now Now, e *Effects) {
 	h := k.at(shard).holding
 	if h == nil || h.minded {
@@ -27,8 +27,8 @@ type Unspent struct {
 	Costs []table.Cost // negative, with the periods that they are of; nil for nothing
 }
 
-// Unspent returns the tokens to give back to a shard, and after how many milliseconds to ask
-// again. Without more, the shard is minded no longer.
+// Unspent returns the tokens to give back to a shard, and after how many milliseconds to ask again.
+// Without more, the driver may forget the shard.
 func (b *Bucket) Unspent(shard int, clock func() Now) (u Unspent, ms int64, more bool) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -40,15 +40,15 @@ func (b *Bucket) Unspent(shard int, clock func() Now) (u Unspent, ms int64, more
 	return u, ms, s.holding.minded
 }
 
-// Late takes in what of Unspent could not be given back any more, because its period is over.
+// Late handles unspent tokens that can no longer be given back, because their period is over.
 func (b *Bucket) Late(shard int, costs []table.Cost) {
 	k := b.lock()
 	defer b.mu.Unlock()
 	k.at(shard).holding.Lost(costs)
 }
 
-// Unwritten takes in that nothing of u was written: it is to be given back still. It reports
-// whether the caller is to mind the shard on.
+// Unwritten handles a write that gave back nothing of u: it is still to be given back. It reports
+// whether the driver must go on looking after the shard.
 func (b *Bucket) Unwritten(u Unspent, clock func() Now) bool {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -59,8 +59,8 @@ func (b *Bucket) Unwritten(u Unspent, clock func() Now) bool {
 	return minds && h.minded
 }
 
-// TakesAhead reports whether this process has taken ahead of the bucket, so that tokens may have
-// expired which are not reported yet.
+// TakesAhead reports whether this process has taken tokens ahead from the bucket, so that some may
+// have expired and not been reported yet.
 func (b *Bucket) TakesAhead() bool {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -72,7 +72,7 @@ func (b *Bucket) TakesAhead() bool {
 	return false
 }
 
-// Release gives up all that this process holds of the bucket. It returns what that comes to, by shard.
+// Release gives up everything that this process holds of the bucket, and returns it by shard.
 func (b *Bucket) Release(now Now) map[int]table.Released {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -8,9 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// growth returns the plan that the image of the shard just written asks for, nil for none. It splits
-// shard 0 when the write meter of the shard just written is exhausted. It splits the shard just written
-// when that is behind the count of shard 0. A limit that is stored in part cannot be divided.
+// growth returns the plan that the image of the shard just written requires, nil for none. It
+// splits shard 0 if the write meter of the shard just written is exhausted. It splits the shard
+// just written if that is behind the count of shard 0. A limit that is stored in part cannot be
+// divided.
 func (k *facts) growth(image table.Shard, now int64) *shard.Plan {
 	if len(image.Partial) > 0 {
 		return nil
@@ -21,14 +22,14 @@ func (k *facts) growth(image table.Shard, now int64) *shard.Plan {
 	return k.grown(image, now)
 }
 
-// written lists what follows from a write that holds, whose image is given.
+// written lists the consequences of a write that holds, given its image.
 func (k *facts) written(image table.Shard, now Now, e *Effects) {
 	e.work(k.growth(image, now.Ms), k.count)
 	k.mind(image.State.Shard, now, e)
 }
 
-// Mend returns the plan that lets more be granted: it merges shards, or restores some that are missing. It is nil if
-// nothing would. Count is the count of shards that is known.
+// Mend returns the plan after which more can be granted: it merges shards, or restores some that
+// are missing. It is nil if no plan helps. count is the known count of shards.
 func (b *Bucket) Mend() (plan *shard.Plan, count int) {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -42,7 +43,7 @@ func (k *facts) mend() *shard.Plan {
 	return k.complete()
 }
 
-// grown is growth where nothing is to be repaired.
+// grown is growth if nothing has to be repaired.
 func (k *facts) grown(b table.Shard, now int64) *shard.Plan {
 	if zero := k.shards[0]; b.State.Shards < k.count && b.State.Shards > 0 {
 		if zero.imaged() && younger(b, zero.image) { // it may have merged since shard 0 was seen, or be left behind
@@ -67,8 +68,8 @@ func (k *facts) grown(b table.Shard, now int64) *shard.Plan {
 }
 
 // repair returns the plan that merges shard 0 until a share can hold a token again. That is needed
-// when a limit was lowered, or when another client has raised the count too far for the limits.
-// Shards that have not merged with it are brought to its count, those beyond it are folded.
+// if a limit was lowered, or if another client has raised the count too far for the limits. Shards
+// that have not merged with it are brought to its count, and shards beyond the count are folded.
 func (k *facts) repair() *shard.Plan {
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.image.Partial) > 0 {
@@ -94,10 +95,11 @@ func (k *facts) repair() *shard.Plan {
 	return shard.Propagate(zero.image, k.siblings()...)
 }
 
-// complete returns the plan that restores shards that are missing although their parents
-// have split them off. Until then the parent holds its share, and a shard put there would hold that once more. If
-// one was deleted, others may have been too: the plan looks at all that are not known. A younger shard of a lower
-// count says that shard 0 has merged since it was seen, and then nothing is known to be missing.
+// complete returns the plan that restores shards that are missing although their parents have split
+// them off. Until then the parent holds its share, and a shard created there would hold that a
+// second time. If one was deleted, others may have been too: the plan looks at all unknown shards.
+// A younger shard with a lower count shows that shard 0 has merged since it was seen, and then no
+// shard is known to be missing.
 func (k *facts) complete() *shard.Plan {
 	zero := k.shards[0]
 	if !zero.imaged() || len(zero.image.Partial) > 0 {
@@ -138,8 +140,8 @@ func (k *facts) siblings() []table.Shard {
 	return out
 }
 
-// lag is how long, in ms, after shard 0 has changed its count others may still show another one
-// without anything being amiss: as long as it takes to bring them all along.
+// lag is how long, in ms, after a change of shard 0's count the other shards may still show another
+// one without anything being wrong: as long as it takes to bring them all along.
 func (k *facts) lag() int64 {
 	return max(countLag, int64(math.Ceil(mergeTrips*k.trip*float64(k.count))))
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Waiter is a request at a bucket, from when it asks until it is answered or its caller has left. The
-// exported fields are set before it asks. Until it is answered, they belong to the bucket.
+// Waiter is a request at a bucket, from the time it asks until it is answered or its caller has
+// left. The exported fields are set before it asks. Until it is answered, they belong to the
+// bucket.
 type Waiter struct {
 	Want     Want      // as it asks: under the limits that it brings
 	Attempt            // what it has done so far
@@ -35,12 +36,12 @@ type Waiter struct {
 
 // Handle is what a driver knows of a waiter.
 type Handle interface {
-	// Pending is called when the waiter is not answered at once, before anything is started for it. The
-	// bucket is locked.
+	// Pending is called when the waiter is not answered at once, before anything is started for it.
+	// The bucket is locked.
 	Pending()
 }
 
-// Result says what an answer is.
+// Result is the kind of an answer.
 type Result int
 
 // Results.
@@ -64,7 +65,7 @@ type Answer struct {
 	Err      error    // of Failed
 }
 
-// Grant is what a request was given of one bucket.
+// Grant is the result of a granted request for one bucket.
 type Grant struct {
 	Name   Name
 	Parts  []Part         // by item that has paid
@@ -82,10 +83,10 @@ func (h Held) Grant(n Name) Grant {
 	return Grant{Name: n, Image: h.Image, Limits: h.Limits, Ahead: true, Parts: []Part{h.Part()}}
 }
 
-// Part is what the item has paid that the request was granted from.
+// Part is the payment of the item that granted the request.
 func (h Held) Part() Part { return Part{Key: h.Key, Shard: h.Image.State.Shard, Taken: h.Costs} }
 
-// Part is what one item has paid of a grant.
+// Part is one item's payment of a grant.
 type Part struct {
 	Key   item.Key
 	Shard int
@@ -103,8 +104,8 @@ func (w *Waiter) hurried(d time.Duration, now Now) bool {
 	return !w.Deadline.IsZero() && w.Deadline.Sub(now.At) < d
 }
 
-// Spent returns how many of its round trips are over, and whether others were faster in one of them. Then
-// the round trips that its caller would not wait for are over, too.
+// Spent returns how many of its round trips are over, and whether others took the tokens first in
+// one of them. Then the round trips that its caller would not wait for are over, too.
 func (w *Waiter) Spent(now Now) (trips int, lost bool) {
 	switch {
 	case w.lost && w.hurried(now.Late, now):
@@ -121,8 +122,8 @@ func (w *Waiter) Waited(lost bool) {
 	w.lost = w.lost || lost
 }
 
-// WaitsUntil returns the instant until which a request that waits does so, epoch ms. The clock that decides
-// may be corrected at any time, so it holds for one step.
+// WaitsUntil returns the instant until which a request that waits does so, epoch ms. The clock that
+// decides may be corrected at any time, so it holds for one step.
 func (w *Waiter) WaitsUntil(now Now) int64 {
 	if w.End.IsZero() {
 		return bucket.Never
@@ -130,7 +131,7 @@ func (w *Waiter) WaitsUntil(now Now) int64 {
 	return bucket.AddSat(now.Ms, w.End.Sub(now.At).Milliseconds())
 }
 
-// outrun reports whether to give up because others were faster.
+// outrun reports whether to give up because others took the tokens first.
 func (w *Waiter) outrun(now Now) bool {
 	trips, _ := w.Spent(now)
 	return trips >= MaxTrips
@@ -141,7 +142,7 @@ func (w *Waiter) Last(now Now) bool {
 	return w.trips >= MaxTrips-1 || w.hurried(now.trip()+now.Late, now)
 }
 
-// wantsOf returns what all of a group want, in the room that it is given.
+// wantsOf returns the wants of a group, in the room that it is given.
 func wantsOf(group []*Waiter, room []Want) []Want {
 	for _, w := range group {
 		room = append(room, w.decided)
@@ -149,8 +150,8 @@ func wantsOf(group []*Waiter, room []Want) []Want {
 	return room
 }
 
-// Call is one write to a shard for a group of waiters, from its start until it has landed: sent again
-// while it is refused and the image covers some of the group.
+// Call is one write to a shard for a group of waiters, from its start until it has landed: it is
+// sent again while it is refused and the image covers some of the group.
 type Call struct {
 	Planned
 	Choice Choice
@@ -190,21 +191,22 @@ func (c *Call) Renews() bool { return len(c.riders) == 1 && c.riders[0].Renews }
 // Last reports whether the call is not sent again.
 func (c *Call) Last() bool { return c.writes >= MaxRounds }
 
-// Wants is what the group wants, as one.
+// Wants is the group's want, as one.
 func (c *Call) Wants() Want {
 	var few [4]Want
 	return Joined(wantsOf(c.riders, few[:0]))
 }
 
-// LeastPatience is what a goroutine may take to be scheduled, besides a table that answers at once or
-// of which nothing is known.
+// LeastPatience is the time that a goroutine may need to be scheduled, in addition to a table that
+// answers at once or is unknown.
 const LeastPatience = 10 * time.Millisecond
 
-// Patience bounds how long a request waits for a call of others: until that is late, also if it hangs.
+// Patience bounds how long a request waits for a call of others: until that call is late, even if
+// it hangs.
 func Patience(late time.Duration) time.Duration { return max(LeastPatience, late) }
 
-// canJoin reports whether a waiter waits behind the call: if that is not late, and the caller waits for
-// the answers to it and to the next one.
+// canJoin reports whether a waiter may wait behind the call: if the call is not late, and the
+// caller waits for the answers to it and to the next one.
 func (c *Call) canJoin(w *Waiter, now Now) bool {
 	under := now.At.Sub(c.began)
 	return under < Patience(now.Late) && (len(c.queue) == 0 || c.queue[0].decided.GoesWith(w.decided)) &&
@@ -240,8 +242,8 @@ type Planned struct {
 	denials    denials       // that are reported besides
 }
 
-// Ahead returns the tokens that the write takes ahead, and the expired ones of earlier charges that it
-// reports.
+// Ahead returns the tokens that the write takes ahead, and the expired ones of earlier charges that
+// it reports.
 func (p Planned) Ahead() (taken, ended []table.Cost) {
 	if p.ahead == nil {
 		return nil, nil
@@ -249,8 +251,8 @@ func (p Planned) Ahead() (taken, ended []table.Cost) {
 	return p.ahead.Take, p.ahead.Ended
 }
 
-// Difference is what a lease has cost more or less than it took of a shard, with the periods of quotas that
-// it was taken in.
+// Difference is how much more or less a lease has cost than it took of a shard, with the periods of
+// quotas in which it was taken.
 type Difference struct {
 	Costs []table.Cost
 	At    time.Time // when it is due

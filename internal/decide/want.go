@@ -13,8 +13,7 @@ import (
 // Name identifies a bucket within a namespace.
 type Name struct{ Entity, Resource string }
 
-// Want is what a request needs of one bucket, worked out from the request and the
-// configuration.
+// Want is what a request needs of one bucket, resolved from the request and the configuration.
 type Want struct {
 	Namespace string
 	Name      Name
@@ -34,7 +33,7 @@ func (w Want) stored(s bucket.State) bool {
 	return !slices.ContainsFunc(w.Costs, func(c table.Cost) bool { return !s.Has(c.Limit) })
 }
 
-// under reports whether a request is to be decided by these limits.
+// under reports whether these limits decide the request.
 func (w Want) under(limits []bucket.Limit) bool {
 	return slices.EqualFunc(w.Costs, limits, func(c table.Cost, l bucket.Limit) bool { return c.Limit.Same(l) })
 }
@@ -50,10 +49,10 @@ func (w Want) returns() bool {
 }
 
 // floored reports whether the request leaves a part of some limit to others. It has no part in
-// prefetched tokens: requests that leave nothing take them, and they are held for such.
+// prefetched tokens: they are taken and held for requests that leave nothing.
 func (w Want) floored() bool { return w.floor() > 0 }
 
-// floor is how much the request leaves of its limits, in percent of each, together.
+// floor is how much the request leaves of its limits, as the sum of their percentages.
 func (w Want) floor() (percents int64) {
 	for _, c := range w.Costs {
 		percents += c.Floor
@@ -62,7 +61,7 @@ func (w Want) floor() (percents int64) {
 }
 
 // GoesWith reports whether two requests can go out in one write. They must bring the same limits in
-// force and leave the same floors. Otherwise the floor of one would decide for both.
+// force and leave the same floors. Otherwise one's floor would decide for both.
 func (w Want) GoesWith(other Want) bool {
 	return w.Lifetime == other.Lifetime &&
 		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool {
@@ -70,7 +69,7 @@ func (w Want) GoesWith(other Want) bool {
 		})
 }
 
-// Joined is what all of a group want, as one.
+// Joined is a group's want, as one.
 func Joined(group []Want) Want {
 	w := group[0]
 	for i, m := range group[1:] {
@@ -84,7 +83,7 @@ func Joined(group []Want) Want {
 	return w
 }
 
-// Attempt is what a request has done so far that matters to its next decision.
+// Attempt is the history of a request, as far as it matters to its next decision.
 type Attempt struct {
 	Spread  bool  // it has tried to take from several shards
 	Rounds  int   // decisions
@@ -99,18 +98,18 @@ type Attempt struct {
 }
 
 const (
-	// MaxTrips bounds the round trips of a request that is denied: writes, reads of all shards,
-	// and writes of others that it waits for. Every refused write brings the image that
-	// explains it, so more than two mean that others take what there is.
+	// MaxTrips bounds the round trips of a request that is denied: writes, reads of all shards, and
+	// writes of others that it waits for. Every refused write brings the image that explains it, so
+	// more than two mean that others take the tokens first.
 	MaxTrips = 3
-	// MaxRounds bounds the decisions of one request, whatever it finds: buckets that come
-	// and go, limits that others bring.
+	// MaxRounds bounds the decisions of one request, whatever it meets: buckets that come and go,
+	// limits that others bring.
 	MaxRounds = 24
 )
 
-// Now is what a decision depends on besides the bucket and the request. Decisions ask for it under
-// the lock of their bucket, so the instants of a bucket's decisions are in order. Out of order, the
-// later decision would think that the clock had been set back.
+// Now is everything that a decision depends on besides the bucket and the request. Decisions ask
+// for it under the lock of their bucket, so the instants of a bucket's decisions are in order. Out
+// of order, the later decision would conclude that the clock had been set back.
 type Now struct {
 	Ms     int64   // the instant, epoch ms
 	Mono   int64   // by a clock that is never set, ms since any instant

@@ -7,20 +7,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Two releases may give different limits for the same entity and resource, and the cached
-// configuration of a process may be old. The limits of a bucket must not change back and forth with
-// every request of theirs. So a process remembers which of its limits it has seen in force, and
-// yields when it sees that others have replaced them: it uses their limits for a while.
+// Two releases may give different limits for the same entity and resource, and a process's cached
+// configuration may be old. The limits of a bucket must not change back and forth with each of
+// their requests. So a process remembers which of its limits it has seen in force, and yields when
+// it sees that others have replaced them: it uses their limits for a while.
 //
 // Example: in a rollout the old release gives 10 per minute and the new one 20. The bucket has 10
 // until the first request of the new one brings 20. The old release sees that in the next image,
-// and uses 20 for a minute. If it still runs then, it brings 10 again, and the new one yields to
-// that. The last to come prevails for a minute. But a limit that denies here does not yield to a
-// soft one, as it must hold for every request of this process. It is brought again at once, and
-// processes that have it as a soft one yield.
+// and uses 20 for a minute. If it is still running then, it brings 10 again, and the new one yields
+// to that. The latest limits apply for a minute. But a limit that denies here does not yield to a
+// soft one, as it must hold for every request of this process. It is brought in force again at
+// once, and processes that have it as a soft one yield.
 
 const (
-	// yieldFor is for how long, in ms, the limits of others are gone by.
+	// yieldFor is how long, in ms, a process uses the limits of others.
 	yieldFor = 60_000
 	// mostLimits bounds how many limits of its own a process remembers of a bucket.
 	mostLimits = 4
@@ -36,14 +36,14 @@ type yield struct {
 	reported bool           // the observer knows
 }
 
-// lasts reports whether the limits of others are still in force here. Where the clock was
-// set back by more than yieldFor since, they are not.
+// lasts reports whether the limits of others are still in force here. If the clock has been set
+// back by more than yieldFor since, they are not.
 func (y yield) lasts(now int64) bool {
 	return now-y.since < yieldFor && y.since-now < yieldFor && (len(y.removed) > 0 || !slices.Equal(y.own, y.inForce))
 }
 
-// confirm notes that the limits of a request are in force on a shard. If they were
-// stored, those that were stored before are forgotten; what other calls give yields.
+// confirm notes that the limits of a request are in force on a shard. If they are stored limits,
+// earlier stored ones are forgotten; limits that other calls give yield.
 func (k *facts) confirm(b table.Shard, w Want, now int64) {
 	s := k.at(b.State.Shard)
 	if len(s.confirmed) == 1 && w.under(s.confirmed[0]) {
@@ -93,7 +93,7 @@ func (k *facts) displace(s *seen, now int64) (displaced bool) {
 	return displaced
 }
 
-// yieldTo starts to use the limits of a shard in place of this process's own.
+// yieldTo starts to use the limits of a shard instead of this process's own.
 func (k *facts) yieldTo(s *seen, own []bucket.Limit, now int64) {
 	if slices.ContainsFunc(k.yields, func(y yield) bool { return slices.Equal(y.own, own) && y.lasts(now) }) {
 		return
@@ -104,8 +104,8 @@ func (k *facts) yieldTo(s *seen, own []bucket.Limit, now int64) {
 	k.replaced++
 }
 
-// storedLimitsOf returns limits as the bucket has them. A limit that it does not have
-// stays as it is, and is named in removed; one that it has as a soft one stays hard.
+// storedLimitsOf returns limits as the bucket has them. A limit that the bucket lacks stays as it
+// is, and is named in removed; one that the bucket has as a soft limit stays hard.
 func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, removed []string) {
 	out = slices.Clone(limits)
 	for i, l := range out {
@@ -119,8 +119,9 @@ func storedLimitsOf(b table.Shard, limits []bucket.Limit) (out []bucket.Limit, r
 	return out, removed
 }
 
-// unreplaced returns how many of a group, from its first on, are under limits that others have not
-// replaced since they decided. The others decide again: their write would bring the old limits back.
+// unreplaced returns how many of a group, starting with the first, are under limits that others
+// have not replaced since they decided. The rest decides again: its write would bring the old
+// limits back.
 func (k *facts) unreplaced(group []Want, now int64) int {
 	if len(k.yields) == 0 {
 		return len(group)
@@ -138,10 +139,9 @@ func (k *facts) unreplaced(group []Want, now int64) int {
 	return i
 }
 
-// inForce returns what a request needs of a bucket, under the limits that decide it. These are its
-// own. If others have replaced them a short while ago, and theirs can grant the costs, they are
-// theirs. Stored limits that were read since are in force. It returns to what it yields, nil for
-// nothing.
+// inForce returns a request's want under the limits that decide it. These are its own. If others
+// have replaced them a short while ago, and theirs can grant the costs, they are theirs. Stored
+// limits that were read since are in force. It also returns the yield that applies, nil for none.
 func (k *facts) inForce(w Want, now int64) (Want, *yield) {
 	if len(k.yields) == 0 {
 		return w, nil
