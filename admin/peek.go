@@ -53,8 +53,9 @@ type Level struct {
 	// request, or was stored before.
 	Stored    bool
 	Remaining int64 // whole tokens, rounded down; negative when in debt
-	// Used is how many whole tokens were taken and not given back, in the life of the bucket. For
-	// an in-flight limit it is how many slots are taken.
+	// Used is how many whole tokens were taken and not given back, in the life of the bucket. Tokens
+	// taken ahead no longer count once a process has reported that they expired unused. For an
+	// in-flight limit it is how many slots are taken.
 	Used int64
 	// Held is the most tokens that processes may hold in addition to Remaining (see
 	// limiter.Options.Ahead).
@@ -189,7 +190,7 @@ func level(l bucket.Limit, shards []table.Shard, now int64) Level {
 		s, _ := b.State.At(now).Adopt(l)
 		i := s.Index(l.Name)
 		tokens = bucket.AddSat(tokens, s.Slots[i].Tokens)
-		used = used.Plus(b.Used(s.Slots[i]))
+		used = used.Plus(b.Spent(s.Slots[i]))
 		if s.HeldAfter(s.RF) > s.RF {
 			held = bucket.AddSat(held, s.Slots[i].Held)
 		}

@@ -92,6 +92,7 @@ func TestPeekWithoutStoredLimits(t *testing.T) {
 
 // A level is the sum over all shards, whole tokens rounded down. What is held is not there yet, and has no room to
 // refill before that is over. It is full when the last shard is, and never where that takes longer than a Duration.
+// What expired unused was not used.
 func TestLevelsOfShards(t *testing.T) {
 	const rps, slow, days = 1_000, 24 * 3_600_000, 24 * time.Hour
 	for _, c := range []struct {
@@ -116,7 +117,8 @@ func TestLevelsOfShards(t *testing.T) {
 		for k, tokens := range c.tokens {
 			s := bucket.New([]bucket.Limit{l}, k, len(c.tokens), start)
 			sl := &s.Slots[s.Index("rps")]
-			sl.Tokens, sl.Used, sl.Held, s.HeldUntil = tokens*1_000, 3_000, c.held*1_000, start+2_000
+			sl.Tokens, sl.Used, sl.Ended = tokens*1_000, 5_000, 2_000
+			sl.Held, s.HeldUntil = c.held*1_000, start+2_000
 			shards = append(shards, table.Shard{State: s})
 		}
 		got := level(l, shards, start+c.after)
