@@ -78,7 +78,14 @@ type reader struct {
 	mistakes []Mistake
 }
 
+// deepest is how many names a mistake gives of its place, the last ones. With all of them the mistakes of a
+// document that is nested deeply would have hundreds of megabytes.
+const deepest = 12
+
 func (r *reader) refuse(n *yaml.Node, where []string, format string, args ...any) {
+	if above := len(where) - deepest; above > 0 {
+		where = append([]string{"…"}, where[above:]...)
+	}
 	place := strings.Join(append(slices.Clip(where), ""), ": ")
 	r.mistakes = append(r.mistakes, Mistake{n.Line, place + fmt.Sprintf(format, args...)})
 }
@@ -238,7 +245,7 @@ func scalar(n *yaml.Node, to reflect.Value) (ok bool) {
 	case reflect.Uint32: // also in quotes
 		u, err := strconv.ParseUint(n.Value, 10, 32)
 		to.SetUint(u)
-		return err == nil
+		return err == nil && n.Value == strconv.FormatUint(u, 10)
 	}
 	return false
 }

@@ -1,6 +1,8 @@
 package yamldoc
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
@@ -38,4 +40,34 @@ func TestRead(t *testing.T) {
 	check.Equal(t, s.Books[0].Title == nil && s.Books[0].Pages == 7 && *s.Books[2].Title == "War", true, "read")
 	check.Deep(t, s.Books[0].Lines, Lines{"": 2, "pages": 2}, "lines of the first")
 	check.Deep(t, s.Books[2].Lines, Lines{"": 4, "title": 5, "pages": 2, "x-note": 6}, "lines of the third")
+}
+
+// What may stand there keeps null, also in a list: it is data, not an item that was forgotten.
+func TestNullInData(t *testing.T) {
+	var data map[string]any
+	check.Slices(t, Read([]byte("tags: [a, null, ~]\nplan:\nmore: [{a: }, []]"), &data, Options{}), nil, "mistakes")
+	check.Deep(t, data, map[string]any{"tags": []any{"a", nil, nil}, "plan": nil,
+		"more": []any{map[string]any{"a": nil}, []any{}}}, "data")
+}
+
+// A number that other readers of YAML take for another one is refused: 010 is eight to some.
+func TestNumbersAreDecimalDigits(t *testing.T) {
+	for _, text := range []string{"010", `"010"`, "0x10", "0o10", "1_000", "+7", "00", "1e3", "7.0", "-0"} {
+		var b book
+		check.Slices(t, Read([]byte("pages: "+text), &b, Options{}), []Mistake{{1, fmt.Sprintf(
+			"pages: found %q, want 0 to 4294967295", strings.Trim(text, `"`))}}, text)
+	}
+}
+
+// A mistake far below names the last part of its place.
+func TestPlacesAreBounded(t *testing.T) {
+	type nest struct {
+		Below *nest `yaml:"below"`
+	}
+	const depth = 500
+	text := strings.Repeat("{odd: 1, below: ", depth) + "{}" + strings.Repeat("}", depth)
+	mistakes := Read([]byte(text), new(nest), Options{})
+	check.Equal(t, len(mistakes), depth, "mistakes")
+	check.Equal(t, mistakes[12].Text, strings.Repeat("below: ", 12)+`"odd" is not known here, accepted are below`, "whole")
+	check.Equal(t, mistakes[depth-1].Text, "…: "+mistakes[12].Text, "last")
 }

@@ -234,7 +234,8 @@ func (p *parser) rule(l *rateLimit, path string) *rule {
 	line, hasUnit := l.Lines[""], l.Lines["unit"] != 0
 	if r.unlimited {
 		if hasUnit {
-			p.refuse(l.Lines["unit"], "unlimited is true and there is a unit, want one of them")
+			p.refuse(l.Lines["unit"], "unlimited is true and unit is %s, want one of them",
+				strings.ToLower(ratelimit.RateLimitResponse_RateLimit_Unit(l.Unit).String()))
 		}
 		return r
 	}
@@ -249,7 +250,7 @@ func (p *parser) rule(l *rateLimit, path string) *rule {
 	if line := l.Lines["unit_multiplier"]; line != 0 {
 		most := uint64(longest / periods[u])
 		n, err := strconv.ParseUint(l.Multiplier, 10, 32)
-		if err != nil || n < 1 || n > most {
+		if err != nil || n < 1 || n > most || l.Multiplier != strconv.FormatUint(n, 10) {
 			p.refuse(line, "unit_multiplier is %q, want 1 to %d", l.Multiplier, most)
 		}
 		multiplier = uint32(n)

@@ -59,12 +59,15 @@ func TestConfigurationErrors(t *testing.T) {
 			`unit_multiplier is "-1", want 1 to 10`,
 		limit + "{unit: day, requests_per_unit: 4294967296}": "4: descriptors: rate_limit: " +
 			`requests_per_unit: found "4294967296", want 0 to 4294967295`,
-		limit + "{unit: day, unlimited: true}": "4: unlimited is true and there is a unit, " +
+		limit + "{unit: Week, unlimited: true}": "4: unlimited is true and unit is week, " +
 			"want one of them",
 		limit + "\n    name: x\n    unlimited: true\n    replaces:\n    - name: x": "8: " +
 			`name is "x": a rate limit cannot replace itself`,
 		limit + "\n    unlimited: true\n    replaces:\n    - {}": "7: name is empty, " +
 			"want the name of a rate limit that is replaced",
+		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 010}": `4: unit_multiplier is "010", want 1 to 3650`,
+		limit + "{unit: day, requests_per_unit: 010}": "4: descriptors: rate_limit: " +
+			`requests_per_unit: found "010", want 0 to 4294967295`,
 		limit + "{unit: day, requests_per_unit: 1, unit_multiplier: 0}": `4: unit_multiplier is "0", want 1 to 3650`,
 		limit + "{unit: day, requests_per_unit: [1]}": "4: descriptors: rate_limit: " +
 			"requests_per_unit: found a list, want 0 to 4294967295",
