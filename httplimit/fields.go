@@ -50,13 +50,17 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 
 // XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset from the tightest
 // limit, in the form that GitHub's API made common: the reset is the time at which the limit is
-// full again, in seconds since 1970 by DynamoDB's clock. It is left out if waiting does not help.
+// full again, in seconds since 1970 by DynamoDB's clock. It is left out if waiting does not help,
+// or nobody knows for how long: slots are free when requests end. A blocked limit that a granted
+// request takes nothing from is the tightest only if there is no other.
 func XRateLimit(h http.Header, statuses []limiter.Status) {
-	s := slices.MinFunc(statuses, tighter)
+	s := slices.MinFunc(statuses, func(a, b limiter.Status) int {
+		return cmp.Or(one(passed(a))-one(passed(b)), tighter(a, b))
+	})
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Capacity, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.Remaining), 10))
 	h.Del("X-RateLimit-Reset")
-	if !never(s.RetryAfter) && !never(s.ResetAfter) {
+	if resets(s) {
 		reset := instant(s, s.ResetAfter).Add(time.Second - 1).Unix() // rounded up
 		h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
 	}
@@ -65,6 +69,14 @@ func XRateLimit(h http.Header, statuses []limiter.Status) {
 // never reports whether a time says that no wait helps, or that nobody knows: it is negative, or
 // longer than a century.
 func never(d time.Duration) bool { return d < 0 || d > 100*365*24*time.Hour }
+
+// resets reports whether it is known when a limit is full.
+func resets(s limiter.Status) bool {
+	return !never(s.RetryAfter) && !never(s.ResetAfter) && (!s.InFlight || s.Remaining == s.Capacity)
+}
+
+// passed reports whether a limit is blocked, and granted a request that takes nothing from it.
+func passed(s limiter.Status) bool { return s.RetryAfter == 0 && never(s.RefillAfter) }
 
 // instant returns the instant d after the decision, by its clock.
 func instant(s limiter.Status, d time.Duration) time.Time {
@@ -77,7 +89,8 @@ func instant(s limiter.Status, d time.Duration) time.Time {
 // OpenAI returns the fields of OpenAI's API, which its clients read: x-ratelimit-limit-requests,
 // x-ratelimit-remaining-requests, x-ratelimit-reset-requests (the time until the limit is full:
 // "1s", "6m0s") for the limit with the first name, and the same ending in -tokens for the second.
-// Fields of a limit that is not in force are left out, and so is a reset that no wait reaches.
+// Fields of a limit that is not in force are left out, and so is a reset that no wait reaches or
+// nobody knows.
 func OpenAI(requests, tokens string) Fields {
 	return func(h http.Header, statuses []limiter.Status) {
 		for _, s := range statuses {
@@ -93,7 +106,7 @@ func OpenAI(requests, tokens string) Fields {
 			h.Set("X-RateLimit-Limit-"+of, strconv.FormatInt(s.Capacity, 10))
 			h.Set("X-RateLimit-Remaining-"+of, strconv.FormatInt(max(0, s.Remaining), 10))
 			h.Del("X-RateLimit-Reset-" + of)
-			if !never(s.RetryAfter) && !never(s.ResetAfter) {
+			if resets(s) {
 				h.Set("X-RateLimit-Reset-"+of, s.ResetAfter.String())
 			}
 		}
@@ -153,13 +166,14 @@ func tighter(a, b limiter.Status) int {
 		return s.RetryAfter
 	}
 	left := func(s limiter.Status) float64 { return float64(s.Remaining) / float64(s.Capacity) }
-	soft := func(s limiter.Status) int {
-		if s.Soft {
-			return 1
-		}
-		return 0
+	return cmp.Or(cmp.Compare(wait(b), wait(a)), one(a.Soft)-one(b.Soft), cmp.Compare(left(a), left(b)))
+}
+
+func one(is bool) int {
+	if is {
+		return 1
 	}
-	return cmp.Or(cmp.Compare(wait(b), wait(a)), cmp.Compare(soft(a), soft(b)), cmp.Compare(left(a), left(b)))
+	return 0
 }
 
 // largest is the largest integer that a structured field can hold.

@@ -57,6 +57,8 @@ func TestFieldsOfTheTightestLimit(t *testing.T) {
 			"7", "0"},
 		{[]limiter.Status{{Limit: "hard", Capacity: 10, Remaining: 9},
 			{Limit: "soft", Capacity: 7, Remaining: -3, Soft: true}}, "10", "9"},
+		{[]limiter.Status{{Limit: "blocked", Capacity: 1, RefillAfter: math.MaxInt64, ResetAfter: math.MaxInt64},
+			{Limit: "full", Capacity: 10, Remaining: 10}}, "10", "10"},
 		{[]limiter.Status{{Limit: "half", Capacity: 24, Remaining: 12}, {Limit: "nearly", Capacity: 1300, Remaining: 13}},
 			"1300", "13"},
 	} {
@@ -130,6 +132,35 @@ func TestNeverIsNoNumber(t *testing.T) {
 		body.Limits[0].RetryAfterSeconds != nil || *body.Limits[2].RetryAfterSeconds != 0 ||
 		!strings.HasSuffix(body.Message, "never granted") {
 		t.Errorf("%+v: %v", body, err)
+	}
+}
+
+// A blocked limit has nothing left, also for a request that takes nothing from it, and is never full. Slots
+// are free when requests end, and nobody knows when that is.
+func TestUnknownIsNoNumber(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit               limiter.Limit
+		cost                int64
+		left, reset, fields string
+	}{
+		"blocked":    {limiter.Blocked("x"), 0, "0", "", `"x";r=0`},
+		"a slot":     {limiter.InFlight("x", 2, 5*time.Second), 1, "1", "", `"x";r=1`},
+		"no slot":    {limiter.InFlight("x", 2, 5*time.Second), 2, "0", "", `"x";r=0`},
+		"free slots": {limiter.InFlight("x", 2, 5*time.Second), 0, "2", "0s", `"x";r=2`},
+	} {
+		h := httplimit.New(limitertest.New(t).Limiter(nil), httplimit.Options{
+			Request: func(*http.Request) (limiter.Request, error) {
+				return limiter.Request{Entity: "a", Resource: "api", Costs: limiter.Costs{"x": c.cost},
+					Limits: []limiter.Limit{c.limit}}, nil
+			},
+			Fields: []httplimit.Fields{httplimit.RateLimit, httplimit.XRateLimit, httplimit.OpenAI("x", "")},
+		})(fine)
+		w := get(h, "")
+		wants(t, w, 200, map[string]string{"RateLimit": c.fields, "X-RateLimit-Remaining": c.left,
+			"x-ratelimit-remaining-requests": c.left, "x-ratelimit-reset-requests": c.reset})
+		if says := w.Header().Get("X-RateLimit-Reset") != ""; says != (c.reset != "") {
+			t.Errorf("%s: %v", name, w.Header())
+		}
 	}
 }
 

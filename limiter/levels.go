@@ -76,7 +76,7 @@ func blocked(n decide.Name, costs map[string]int64, limits []bucket.Limit) *Limi
 	for _, l := range limits {
 		s := statusOf(n, decide.Level{Limit: l, Milli: l.Capacity, Remaining: l.Capacity / bucket.Milli})
 		if public(l).IsBlocked() {
-			s.Remaining, s.RetryAfter, s.RefillAfter, s.ResetAfter = 0, -1, blockedPeriod, blockedPeriod
+			s.RetryAfter = -1
 		}
 		e.Statuses = append(e.Statuses, s)
 	}

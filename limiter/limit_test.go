@@ -230,15 +230,18 @@ func TestBlockedLimitsDeny(t *testing.T) {
 				t.Errorf("cost %d: never is %v, in %v", cost, denied.Never(), denied)
 			}
 			s := denied.Statuses
-			if len(s) != 2 || s[0].RetryAfter != -1 || s[0].Remaining != 0 || s[0].RefillAfter != blockedPeriod ||
-				s[0].ResetAfter != blockedPeriod || s[1].Remaining != 10 || s[1].RetryAfter != 0 {
+			if len(s) != 2 || s[0].RetryAfter != -1 || s[0].Remaining != 0 || s[0].RefillAfter != longestWait ||
+				s[0].ResetAfter != longestWait || s[1].Remaining != 10 || s[1].RetryAfter != 0 {
 				t.Errorf("statuses %+v", s)
 			}
 		}
 		w.sameTable(before)
 		for _, costs := range []Costs{{"tpm": 1}, {"rpm": 0, "tpm": 1}} {
-			if _, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Limits: own, Costs: costs}); err != nil {
-				t.Errorf("taking nothing from it: %v", err)
+			lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Limits: own, Costs: costs})
+			check.Must(t, err)
+			if s := lease.Status()[0]; s.RetryAfter != 0 || s.Remaining != 0 || s.RefillAfter != longestWait ||
+				s.ResetAfter != longestWait {
+				t.Errorf("taking nothing from it: %+v", s)
 			}
 		}
 	}

@@ -20,14 +20,15 @@ type Status struct {
 	Period   time.Duration // of the refill; 0: it is a quota
 	// Remaining is how many tokens one request can have now, negative if the bucket is in debt.
 	// Shards pay in whole tokens: 32 shards with 0.97 each add up to 31, but none of them can pay
-	// one.
+	// one. For a blocked limit it is 0.
 	Remaining int64
 	// RetryAfter is the time until this limit alone would cover the cost of the denied request:
 	// zero if it does now, negative if it never will. It is zero in the status of a lease.
 	RetryAfter time.Duration
 	// RefillAfter is the time until Remaining grows by one, if nobody takes or gives back;
 	// approximate for a bucket of several shards, and zero if the limit is full. Held tokens leave
-	// no room to refill until they are spent or expire.
+	// no room to refill until they are spent or expire. For a blocked limit this and ResetAfter are
+	// longer than a century.
 	RefillAfter time.Duration
 	// ResetAfter is the time until the limit is full, if nobody takes or gives back; zero if it is
 	// full. For a quota it is the time until its period ends, even if nothing was taken; longer
@@ -101,6 +102,9 @@ func statusOf(n decide.Name, l decide.Level) Status {
 		}
 		if next <= l.Limit.Capacity {
 			s.RefillAfter = wait(0, b.Wait(0, next))
+		}
+		if public(l.Limit).IsBlocked() { // nobody gets the token that it is stored with
+			s.Remaining, s.RefillAfter, s.ResetAfter = 0, longestWait, longestWait
 		}
 	}
 	return s

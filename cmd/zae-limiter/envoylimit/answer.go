@@ -59,8 +59,8 @@ func statusOf(d decision, o outcome) *ratelimit.RateLimitResponse_DescriptorStat
 	if s := o.status; s != nil {
 		out.CurrentLimit = currentLimit(d.rule, *s)
 		out.LimitRemaining = uint32(min(max(0, s.Remaining), math.MaxUint32))
-		if reset := s.ResetAfter; !isNever(reset) {
-			out.DurationUntilReset = durationpb.New(reset)
+		if resets(*s) {
+			out.DurationUntilReset = durationpb.New(s.ResetAfter)
 		}
 	}
 	if d.rule != nil && d.rule.unlimited {
@@ -130,7 +130,7 @@ func headers(decisions []decision, outcomes []outcome) (out []*core.HeaderValue)
 		add("X-RateLimit-Limit", fmt.Sprintf("%d, %s", limit, strings.Join(policies, ", ")))
 		add("X-RateLimit-Remaining", strconv.FormatInt(max(0, first.Remaining), 10))
 	}
-	if limit >= 0 && !isNever(first.ResetAfter) {
+	if limit >= 0 && resets(first) {
 		add("X-RateLimit-Reset", strconv.FormatInt(seconds(first.ResetAfter), 10))
 	}
 	if wait > 0 && waits {
@@ -155,16 +155,12 @@ func policy(l *ratelimit.RateLimitResponse_RateLimit, period time.Duration) stri
 }
 
 // tightest returns the limit that denies longest, or of which least is left; nil if there is none. Soft
-// ones deny nothing, and come last. A blocked limit has nothing left, also in the bucket that keeps it.
+// ones deny nothing, and come last.
 func tightest(all []limiter.Status) *limiter.Status {
 	if len(all) == 0 {
 		return nil
 	}
-	s := slices.MinFunc(all, tighter)
-	if isOf(s, limiter.Blocked(s.Limit)) {
-		s.Remaining, s.RefillAfter, s.ResetAfter = 0, 0, -1
-	}
-	return &s
+	return new(slices.MinFunc(all, tighter))
 }
 
 // tighter compares limits.
@@ -187,6 +183,11 @@ func boolean(is bool) int {
 
 // isNever reports whether no wait of a client helps, or it is unknown which does.
 func isNever(d time.Duration) bool { return d < 0 || d > longest }
+
+// resets reports whether it is known when a limit is full: slots are free when requests end.
+func resets(s limiter.Status) bool {
+	return !isNever(s.ResetAfter) && (!s.InFlight || s.Remaining == s.Capacity)
+}
 
 // seconds rounds up, so that no client comes back too early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

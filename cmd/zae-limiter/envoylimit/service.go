@@ -152,7 +152,9 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 	}
 	out := outcome{code: granted, status: tightest(lease.Status())}
 	if t := out.status; d.hits == 0 && t != nil && t.Remaining < 1 && !t.Soft {
-		out.code, out.wait = over, t.RefillAfter
+		if out.code = over; !isNever(t.RefillAfter) {
+			out.wait = t.RefillAfter
+		}
 	}
 	return out
 }

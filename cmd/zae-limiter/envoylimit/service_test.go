@@ -339,6 +339,16 @@ func TestStoredLimitsAreAskedForSeldom(t *testing.T) {
 	})
 }
 
+// A look at a blocked limit is over it, and no wait helps.
+func TestALookAtABlockedLimit(t *testing.T) {
+	r := newRig(t)
+	entity, resource := envoylimit.BucketOf("edge", "remote_address", "x")
+	check.Must(t, r.table.Admin("").SetLimits(t.Context(), admin.Scope{Entity: entity, Resource: resource},
+		limiter.Blocked(envoylimit.LimitName)))
+	check.Equal(t, inOneLine(r.ask(t, 0, withHits(from("x"), 0))), `OVER_LIMIT | OVER_LIMIT 0/316223999*SECOND `+
+		`"per address" | X-RateLimit-Limit: 0, 0;w=316223999;name="per address" | X-RateLimit-Remaining: 0`)
+}
+
 // A look at a soft limit is granted, also in debt.
 func TestLookAtASoftLimit(t *testing.T) {
 	r := newRig(t)
