@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// ask gets an attempt its answer at a bucket.
+// ask gets the answer of a bucket for an attempt.
 func (d *Desks) ask(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	d.prepare(ctx, t)
 	answered := false
@@ -24,24 +24,25 @@ func (d *Desks) ask(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	return a
 }
 
-// abandon gives back what an attempt has taken, or takes yet, whose caller panics.
+// abandon gives back the tokens that an attempt has taken, or is still taking, when its caller
+// panics.
 func (d *Desks) abandon(ctx context.Context, k *Desk, t *Attempt) {
 	if k.Leave(&t.Waiter) == decide.Answered && t.Answer.Result == decide.Granted {
 		d.dropped(ctx, t.Answer.Grant)
 	}
 }
 
-// errAbsent: the bucket of a part is not there, and nothing was written.
+// errAbsent: the bucket of a part does not exist, and nothing was written.
 var errAbsent = errors.New("no bucket")
 
-// charge decides from the facts about the bucket and writes, until a write holds,
-// the request is denied, or a call fails. It ends: after decide.MaxTrips round trips, or in any
-// case after decide.MaxRounds rounds, the request is denied.
+// charge decides from the facts about the bucket and writes, until a write holds, the request is
+// denied, or a call fails. It always ends: after decide.MaxTrips round trips, or at the latest
+// after decide.MaxRounds rounds, the request is denied.
 //
-// Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by
-// now. A request for 5 is sent as one write under the condition that others have
-// taken at most 1 since. If they have taken 3, the write is refused and brings the
-// new image: 3 by now. The next round denies without a call, until 2 s later.
+// Example: the image, 2 s old, shows 4 of 10 tokens, refilled by 1 per second, so 6 by now. A
+// request for 5 is sent as one write under the condition that others have taken at most 1 since. If
+// they have taken 3, the write is refused and brings the new image: 3 by now. The next round denies
+// without a call, until 2 s later.
 func (d *Desks) charge(ctx context.Context, tries *Attempt) (decide.Grant, error) {
 	k := d.deskOf(tries)
 	for {

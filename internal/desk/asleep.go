@@ -11,7 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// Sleep waits until the debt of a request is paid back. It reports whether ctx and [Desks.Close] let it.
+// Sleep waits until the debt of a request is paid back. It reports whether that happened before ctx
+// ended or [Desks.Close] was called.
 func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Duration) bool {
 	s := d.Waiting.Add(owed)
 	defer d.Waiting.Remove(s)
@@ -34,9 +35,8 @@ func (d *Desks) Sleep(ctx context.Context, owed []waitqueue.Owed, after time.Dur
 	}
 }
 
-// lookFor reads the shards that a sleeper owes on, for all that sleep for them. A shard that
-// it cannot read changes nothing: they sleep for as long as they knew. It returns when to look
-// again.
+// lookFor reads the shards on which a sleeper owes, for all that sleep for them. If a shard cannot
+// be read, nothing changes: they sleep as long as before. It returns when to look again.
 func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration {
 	looks, next := d.Waiting.Due(s)
 	if len(looks) == 0 {
@@ -61,14 +61,14 @@ func (d *Desks) lookFor(ctx context.Context, s *waitqueue.Sleeper) time.Duration
 	return next
 }
 
-// millis is a time in ms, at least zero and at most what a Duration holds.
+// millis is a time in ms, at least zero and at most the longest Duration.
 func millis(ms int64) time.Duration {
 	return time.Duration(min(max(ms, 0), int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 }
 
-// place works out when a request that waits may go on, from the images of the shards that it was charged to.
-// Requests of other processes may have come before it. If it is too late then, everything is given back and
-// the request is denied.
+// place computes when a request that waits may go on, from the images of the shards that it was
+// charged to. Requests of other processes may be ahead of it. If that makes it too late, everything
+// is given back and the request is denied.
 func (d *Desks) place(ctx context.Context, k *Desk, w decide.Want, g decide.Grant, tries *Attempt) error {
 	images := []table.Shard{*g.Image}
 	if len(g.Parts) > 1 { // a transaction brings no images

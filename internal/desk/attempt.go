@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// Attempt is one request, or one part of it: the waiter at a bucket, and what its caller has done so far.
-// The waiter's fields and Standing are set before [Desks.Take].
+// Attempt is one request, or one part of it: the waiter at a bucket, and its caller's state. The
+// waiter's fields and Standing are set before [Desks.Take].
 type Attempt struct {
 	decide.Waiter
 	GoesOn   int64            // of a request that waits: when it may go on, epoch ms; zero: at once
@@ -25,8 +25,8 @@ type Attempt struct {
 	desk     *Desk            // of the bucket; held to the end, also if it is evicted meanwhile
 	bound    Bound            // of the call
 	within   *Bound           // the context of its calls at the bucket
-	// ready gets true when the waiter is answered, and false once, when it first waits behind a call of
-	// others: both have room. Nil before the first call.
+	// ready gets true when the waiter is answered, and false once, when it first waits behind a
+	// call of others: both have room. Nil before the first call.
 	ready   chan bool
 	queues  atomic.Bool    // false was sent
 	behind  bool           // and read
@@ -50,12 +50,13 @@ func (d *Desks) Begin(ctx context.Context, t *Attempt) *Bound {
 	return &t.bound
 }
 
-// kept reports whether others may have missed what the attempt had while it made calls. An attempt that
-// stands in line keeps nothing from others: the first of two lines would wake each other for ever. Nor does
-// an attempt without a call: in a flood of such denials, the first in line would ask for each.
+// kept reports whether the attempt held something, while it made calls, that others may have
+// missed. An attempt that stands in line withholds nothing from others: otherwise the first of two
+// lines would wake each other forever. Nor does an attempt without a call: in a flood of such
+// denials, the first in line would send a write for each.
 func (t *Attempt) kept() bool { return !t.Standing && t.Calls+t.Trips > 0 }
 
-// prepare sets what the waiter of an attempt needs to know of its caller, whose context is ctx.
+// prepare sets the caller's part of an attempt's waiter; ctx is the caller's context.
 func (d *Desks) prepare(ctx context.Context, t *Attempt) {
 	if t.Handle != nil {
 		return
@@ -73,8 +74,8 @@ func (d *Desks) deskOf(t *Attempt) *Desk {
 	return t.desk
 }
 
-// await waits for the answer of an attempt. A caller that leaves does not end the call that has its
-// costs; what that turns out to have taken is given back.
+// await waits for the answer of an attempt. A caller that leaves does not end the call that carries
+// its costs; tokens that the call takes for it are given back.
 func (d *Desks) await(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	if t.ready == nil { // it was answered without a call
 		return t.answer(ctx)
@@ -112,7 +113,7 @@ func (t *Attempt) answer(ctx context.Context) decide.Answer {
 	return t.Answer
 }
 
-// carrier is what carrying out a call needs.
+// carrier is the state of carrying out a call.
 type carrier struct {
 	bound     Bound
 	effects   decide.Effects

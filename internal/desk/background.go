@@ -2,8 +2,8 @@ package desk
 
 import "sync"
 
-// background counts the work that runs. Unlike a [sync.WaitGroup], it accepts new work while a caller waits for the
-// end.
+// background counts the work that runs. Unlike a [sync.WaitGroup], it accepts new work while a
+// caller waits for the end.
 type background struct {
 	mu   sync.Mutex
 	n    int
@@ -11,7 +11,7 @@ type background struct {
 	idle chan struct{} // closed once nothing runs; nil while no caller waits
 }
 
-// enter is begin, unless it was shut: then it reports false.
+// enter is begin, unless background is closed: then it reports false.
 func (b *background) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -21,7 +21,7 @@ func (b *background) enter() bool {
 	return !b.shut
 }
 
-// try runs f, unless it was shut.
+// try runs f, unless background is closed.
 func (b *background) try(f func()) {
 	if b.enter() {
 		defer b.done()
@@ -29,7 +29,7 @@ func (b *background) try(f func()) {
 	}
 }
 
-// close lets nobody enter any more. It reports whether it was open.
+// close stops enter and try. It reports whether it was open.
 func (b *background) close() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

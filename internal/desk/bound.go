@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// outliving returns a bound that ends at the same instant, and not when the caller's context does. Where
-// that is one instant, the caller leaves first.
+// outliving returns a bound that ends at the same instant, and not with the caller's context. If
+// both end at one instant, the caller leaves first.
 func (b *Bound) outliving() Bound {
 	until := b.until
 	if d, ok := b.caller.Deadline(); ok && d.Equal(until) {
@@ -21,9 +21,9 @@ func (b *Bound) outliving() Bound {
 	return Bound{caller: b.caller, until: until, outlives: true}
 }
 
-// Bound is the context of one call, which ends with the caller's or at an instant.
-// Nothing waits for that until somebody asks for it: a denial without a call to
-// DynamoDB needs no timer.
+// Bound is the context of one call, which ends with the caller's context or at an instant. It
+// starts nothing to wait for that until somebody asks: a denial without a call to DynamoDB needs no
+// timer.
 type Bound struct {
 	caller context.Context
 	until  time.Time
@@ -47,8 +47,8 @@ func (b *Bound) started() context.Context {
 	return b.ctx
 }
 
-// End frees what the bound holds. It is called once, when the call is over;
-// what the caller's context holds can still be asked for then.
+// End frees the resources of the bound. It is called once, when the call is over; the values of the
+// caller's context are still available then.
 func (b *Bound) End() {
 	b.once.Do(func() {
 		b.ctx = b.caller
@@ -70,8 +70,8 @@ func (b *Bound) Deadline() (time.Time, bool) {
 // Done implements [context.Context].
 func (b *Bound) Done() <-chan struct{} { return b.started().Done() }
 
-// Err implements [context.Context]. It starts no timer before the bound: most calls ask just this,
-// before they are sent.
+// Err implements [context.Context]. It starts no timer before the bound: most calls ask only for
+// this, before they are sent.
 func (b *Bound) Err() error {
 	if b.begun.Load() {
 		return b.ctx.Err()
@@ -93,8 +93,8 @@ func (b *Bound) Value(key any) any {
 	return b.caller.Value(key)
 }
 
-// Guarded calls f, and turns a panic of the caller's DynamoDB client into an error:
-// what happens to one level must not keep the others from being given back.
+// Guarded calls f, and turns a panic of the caller's DynamoDB client into an error: a failure at
+// one level must not keep the others from being given back.
 func Guarded(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -104,7 +104,8 @@ func Guarded(f func() error) (err error) {
 	return f()
 }
 
-// InParallel calls f for 0 to n-1 concurrently, waits for all, and returns their errors, see [Guarded].
+// InParallel calls f for 0 to n-1 concurrently, waits for all, and returns their errors, see
+// [Guarded].
 func InParallel(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	guarded := func(i int) { errs[i] = Guarded(func() error { return f(i) }) }
@@ -119,7 +120,8 @@ func InParallel(n int, f func(i int) error) []error {
 	return errs
 }
 
-// troubles calls f for buckets concurrently, waits for all, and returns what has failed, see [Guarded].
+// troubles calls f for buckets concurrently, waits for all, and returns the failures, see
+// [Guarded].
 func troubles(op string, buckets []decide.Name, f func(i int) []error) (failed []Trouble) {
 	came := make([][]error, len(buckets))
 	for i, panicked := range InParallel(len(buckets), func(i int) error { came[i] = f(i); return nil }) {

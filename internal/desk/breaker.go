@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// BreaksAfter is how many calls in a row must go without an answer until
-	// further ones are not sent.
+	// BreaksAfter is how many calls in a row must go without an answer before calls are no longer
+	// sent.
 	BreaksAfter = 3
-	// ProbesEvery is how often a caller probes all the same, to see whether the
-	// table answers again.
+	// ProbesEvery is how often a caller probes meanwhile, to find out whether the table answers
+	// again.
 	ProbesEvery = 250 * time.Millisecond
-	// ProbeWait is how long such a caller waits for that.
+	// ProbeWait is how long such a caller waits for the answer.
 	ProbeWait = 100 * time.Millisecond
 )
 
-// Breaker keeps callers from waiting, one after the other, for a table that does not
-// answer. The zero breaker is closed: everything is sent. It uses the process's own
-// time, because it is about waiting.
+// Breaker keeps callers from waiting, one after the other, for a table that does not answer. The
+// zero breaker is closed: everything is sent. It uses the process's own time, because it is about
+// waiting.
 type Breaker struct {
 	mu     sync.Mutex
 	Silent int            // calls without an answer in a row; guarded by mu
@@ -33,7 +33,7 @@ type Breaker struct {
 	at     decide.Name    // where a call was throttled last
 }
 
-// ErrOpen is the error of a request that a breaker does not let be sent.
+// ErrOpen is the error of a request that is not sent because a breaker is open.
 var ErrOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
 
 type silence struct{}
@@ -60,7 +60,7 @@ func (b *Breaker) probes(now time.Time) bool {
 	return due
 }
 
-// said is what a call that was sent says of the table.
+// said is what the outcome of a call shows about the table.
 type said int
 
 const (
@@ -69,8 +69,8 @@ const (
 	silent        // no answer, or throttled up to its last attempt
 )
 
-// says is the one place that decides what opens the breaker and what closes it. ctx is
-// the caller's: when that has ended, silence says nothing about the table.
+// says is the one place that decides what opens and closes the breaker. ctx is the caller's: if
+// that has ended, silence shows nothing about the table.
 func says(ctx context.Context, err error) said {
 	switch kind := store.KindOf(err); {
 	case kind == 0, kind == store.Setup, kind == store.Conflict:
@@ -87,8 +87,9 @@ func slowRead(err error) bool {
 	return ok && f.Kind == store.Throttled && f.Op == "BatchGetItem"
 }
 
-// heard counts the outcome of a call, with its failure if it had one, and reports whether the breaker is open
-// and whether that is new. Eleven acquires that went out as one write have the same failure, which counts once.
+// heard counts the outcome of a call, with its failure if it had one, and reports whether the
+// breaker is open and whether that is new. Eleven acquires that went out as one write share one
+// failure, which counts once.
 func (b *Breaker) heard(s said, f *store.Failure) (open, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,8 +105,8 @@ func (b *Breaker) heard(s said, f *store.Failure) (open, changed bool) {
 	return open, open != was
 }
 
-// elsewhere notes where a call was throttled, and reports whether that is another bucket
-// than the last time.
+// elsewhere notes where a call was throttled, and reports whether that is another bucket than last
+// time.
 func (b *Breaker) elsewhere(at decide.Name) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,11 +115,11 @@ func (b *Breaker) elsewhere(at decide.Name) bool {
 	return was != at
 }
 
-// Heard passes the end of a call for a bucket to the breakers, and reports breakers that open or close.
-// The call may have failed at another bucket, the parent's. If one bucket is throttled, its
-// partition alone may be too hot. So throttling opens the bucket's breaker, and the breaker of all buckets
-// only if other buckets are throttled too. A throttled read opens its bucket's breaker alone, and
-// only while nothing is known of the bucket: a known bucket needs no read.
+// Heard passes the outcome of a call for a bucket to the breakers, and reports breakers that open
+// or close. The call may have failed at another bucket, the parent's. If one bucket is throttled,
+// perhaps only its partition is too hot. So throttling opens the bucket's breaker, and the breaker
+// of all buckets only if other buckets are throttled too. A throttled read opens only its bucket's
+// breaker, and only while nothing is known of the bucket: a known bucket needs no read.
 func (d *Desks) Heard(ctx context.Context, n, at decide.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *Desk
@@ -153,15 +154,15 @@ func (d *Desks) opens(ctx context.Context, b *Breaker, s said, n decide.Name, er
 	}
 }
 
-// Sends reports whether a request may be sent: not while its bucket is throttled, nor while nothing has an
-// answer. Then [Desks.Probes] may be asked.
+// Sends reports whether a request may be sent: not while its bucket is throttled, nor while no call
+// is answered. Then [Desks.Probes] may be asked.
 func (d *Desks) Sends(n decide.Name) bool {
 	k := d.Peek(n)
 	return !d.Breaker.Open() && (k == nil || !k.Throttled.Open())
 }
 
-// Probes probes the calls of a request, where a breaker lets it, and reports whether the request may be sent
-// then. Before is what it needs before the calls to its bucket.
+// Probes probes the calls of a request, if a breaker allows it, and reports whether the request may
+// then be sent. before makes the calls that it needs before the ones to its bucket.
 func (d *Desks) Probes(ctx context.Context, n decide.Name, before func(context.Context) error) bool {
 	if k := d.Peek(n); k != nil && !d.lets(ctx, &k.Throttled, n, before) {
 		return false
@@ -169,10 +170,10 @@ func (d *Desks) Probes(ctx context.Context, n decide.Name, before func(context.C
 	return d.lets(ctx, &d.Breaker, n, before)
 }
 
-// lets reports whether a breaker lets a request be sent. While it is open it does not,
-// and one caller in a while probes: it sends what takes nothing, and waits a moment for
-// the answer. One that comes later closes the breaker too, so a table that has become
-// slow is used again; in a process that is frozen meanwhile, when that goes on.
+// lets reports whether a breaker allows a request to be sent. While it is open it does not, but
+// from time to time one caller probes: it sends a write that takes nothing, and waits a moment for
+// the answer. A late answer closes the breaker too, so a table that has become slow is used again;
+// in a process that was frozen, as soon as it goes on.
 func (d *Desks) lets(ctx context.Context, b *Breaker, n decide.Name, before func(context.Context) error) bool {
 	if !b.Open() {
 		return true
@@ -198,9 +199,9 @@ func (d *Desks) lets(ctx context.Context, b *Breaker, n decide.Name, before func
 	return !b.Open()
 }
 
-// probe tries all the calls that a request needs: before, and a write to its bucket whose condition never
-// holds. A bucket that is not there is read before it is created, so it does that, too. In no case does it
-// take anything.
+// probe tries all the calls that a request needs: before, and a write to its bucket whose condition
+// never holds. A missing bucket is read before it is created, so probe reads it, too. It never
+// takes anything.
 func (d *Desks) probe(ctx context.Context, n decide.Name, before func(context.Context) error) error {
 	if err := before(ctx); store.KindOf(err) != 0 {
 		return err
@@ -213,8 +214,8 @@ func (d *Desks) probe(ctx context.Context, n decide.Name, before func(context.Co
 	return err
 }
 
-// InVain is an update that writes nothing, because its condition never holds. It costs one
-// write unit, and needs the right to write.
+// InVain is an update that writes nothing, because its condition never holds. It costs one write
+// unit, and needs the right to write.
 func InVain(key item.Key) item.Update {
 	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), item.Absent(item.AttrPK))}
 }

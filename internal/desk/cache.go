@@ -13,14 +13,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// cache has all desks, in the only map by bucket. It is safe for concurrent use.
+// cache holds all desks, in the only map by bucket. It is safe for concurrent use.
 //
-// A bounded number is remembered; the least recently used is evicted first. As many again are kept
-// after that if they have taken tokens ahead: their next write reports what has expired unused. A
-// desk that is pinned is in use, and stays until its last pin is off.
+// It remembers a bounded number; the least recently used desk is evicted first. As many again are
+// kept after that if they have taken tokens ahead: their next write reports the expired ones. A
+// pinned desk is in use, and stays until its last pin is removed.
 //
-// mu is taken after all other locks of the client, except the lock of a decide.Bucket. So a goroutine that
-// holds one of them may look for desks and pin them.
+// mu is taken after all other locks of the client, except the lock of a decide.Bucket. So a
+// goroutine that holds one of them may look up desks and pin them.
 type cache struct {
 	Options
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ type cache struct {
 	owing  list.List
 }
 
-// position is where a desk stands among the desks, whose mu guards it.
+// position is a desk's position among the desks, whose mu guards it.
 type position struct {
 	pins int           // how many users keep it from being evicted
 	in   *list.List    // recent or owing; nil: it is pinned
@@ -47,7 +47,7 @@ func (ds *cache) Of(n decide.Name) *Desk {
 	return k
 }
 
-// Get is Of, without making a desk: then nil.
+// Get is Of, but returns nil instead of creating a desk.
 func (ds *cache) Get(n decide.Name) *Desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -58,7 +58,7 @@ func (ds *cache) Get(n decide.Name) *Desk {
 	return k
 }
 
-// Peek is Get, by which the bucket does not count as used.
+// Peek is Get, but the bucket does not count as used.
 func (ds *cache) Peek(n decide.Name) *Desk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -76,7 +76,7 @@ func (ds *cache) Pin(n decide.Name) *Desk {
 	return k
 }
 
-// Unpin ends one pin. The bucket counts as used by it.
+// Unpin removes one pin. The bucket counts as used.
 func (ds *cache) Unpin(n decide.Name) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -88,7 +88,7 @@ func (ds *cache) Unpin(n decide.Name) {
 	ds.use(k)
 }
 
-// full reports whether as many desks are pinned as are remembered.
+// full reports whether as many desks are pinned as the cache remembers.
 func (ds *cache) full() bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -106,7 +106,8 @@ func (ds *cache) see(b table.Shard, now int64, since int) {
 	ds.Of(decide.Name{Entity: b.Entity, Resource: b.Resource}).See(b, now, since)
 }
 
-// at returns the desk of a bucket, a new one if there is none. mu is held, as by all that follow.
+// at returns the desk of a bucket, a new one if there is none. The caller holds mu, as for all
+// methods that follow.
 func (ds *cache) at(n decide.Name) *Desk {
 	k := ds.by[n]
 	if k == nil {
@@ -128,8 +129,8 @@ func (ds *cache) use(k *Desk) {
 	ds.trim()
 }
 
-// trim evicts the desks that there are too many of. Those in use count too, but leave room for half as many
-// others as are remembered.
+// trim evicts surplus desks. Desks in use count too, but leave room for half as many others as the
+// cache remembers.
 func (ds *cache) trim() {
 	used := len(ds.by) - ds.recent.Len() - ds.owing.Len()
 	for ds.recent.Len() > max(ds.Size-used, (ds.Size+1)/2) {
@@ -182,9 +183,9 @@ func (p facets[T]) Pin(n decide.Name) *T { return p.of(p.cache.Pin(n)) }
 // Unpin ends one pin.
 func (p facets[T]) Unpin(n decide.Name) { p.cache.Unpin(n) }
 
-// Desk is where the requests of this process for one bucket meet. It owns everything that this process
-// has of the bucket: its images, requests with a call under way, requests that wait for tokens, the slots of
-// leases, the local share, and the breaker.
+// Desk is where the requests of this process for one bucket meet. It owns everything that this
+// process has of the bucket: its images, requests with a call under way, requests that wait for
+// tokens, the slots of leases, the local share, and the breaker.
 type Desk struct {
 	*decide.Bucket
 	Name      decide.Name

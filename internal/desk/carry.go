@@ -14,10 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// What the steps of a bucket decide is carried out here. Every call has a goroutine of its own, which
-// does not end when a caller leaves: what it then takes for that caller is given back.
+// This file carries out the decisions of a bucket. Every call has a goroutine of its own, which
+// does not end when a caller leaves: tokens that it then takes for that caller are given back.
 
-// carryOut does what a step has decided. Events come first. If an observer panics, all callers are still woken.
+// carryOut carries out the decisions of a step. Events come first. If an observer panics, all
+// callers are still woken.
 func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
 	defer d.goOn(ctx, k, e)
 	for _, w := range e.Yielded {
@@ -28,7 +29,7 @@ func (d *Desks) carryOut(ctx context.Context, k *Desk, e *decide.Effects) {
 	}
 }
 
-// goOn starts what a step has decided, and wakes the callers of answered waiters.
+// goOn starts the calls and the work of a step, and wakes the callers of answered waiters.
 func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 	for _, w := range e.Queued {
 		if t := of(w); t.queues.CompareAndSwap(false, true) {
@@ -85,7 +86,7 @@ func (d *Desks) goOn(ctx context.Context, k *Desk, e *decide.Effects) {
 }
 
 // carry carries a call out, until it has landed. A panic of the caller's DynamoDB client, clock or
-// observer ends it with an error for all that ride with it.
+// observer ends the call with an error for all its riders.
 func (d *Desks) carry(k *Desk, c *decide.Call, with *carrier) {
 	defer d.background.done()
 	with.bound = of(c.First()).within.outliving()
@@ -120,7 +121,8 @@ func (d *Desks) carry(k *Desk, c *decide.Call, with *carrier) {
 	}
 }
 
-// perform does what a call needs next. ok is false if it is to be planned again.
+// perform makes the next call to DynamoDB that a call needs. ok is false if the call must be
+// planned again.
 func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out decide.Outcome, ok bool) {
 	switch c.Next {
 	case decide.Siblings:
@@ -150,8 +152,8 @@ func (d *Desks) perform(ctx *Bound, k *Desk, c *decide.Call, with *carrier) (out
 	return decide.Outcome{Held: true, Image: &b}, true
 }
 
-// explained finds out why the write of a call does not hold, and pauses where that helps: it is sent again
-// then.
+// explained finds out why the write of a call does not hold, and pauses if that helps: then it is
+// sent again.
 func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *carrier,
 	cause error) (out decide.Outcome, ok bool) {
 	if r, refused := errors.AsType[*store.Refused](cause); refused {
@@ -174,8 +176,9 @@ func (d *Desks) explained(ctx context.Context, k *Desk, c *decide.Call, with *ca
 	return decide.Outcome{Image: &b, Err: err}, true
 }
 
-// unread gives back what a group has taken from an item that turned out to be unreadable: a plain
-// add looks only at what it takes from. It returns the result for the group.
+// unread gives back the tokens that a group has taken from an item that turned out to be
+// unreadable: a plain add checks only the numbers that it changes. It returns the result for the
+// group.
 func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	bounded := d.Bounded(context.WithoutCancel(ctx))
 	defer bounded.End()
@@ -187,11 +190,11 @@ func (d *Desks) unread(ctx context.Context, c *decide.Call, cause error) error {
 	return cause
 }
 
-// With Options.Ahead, or Limit.Ahead, a process takes more than a request needs with a charge, and grants its
-// next requests from that, without a call. See docs/hot-keys.md.
+// With Options.Ahead, or Limit.Ahead, a process takes more with a charge than a request needs, and
+// grants its next requests from the rest, without a call. See docs/hot-keys.md.
 
-// Grant grants a request from what this process has taken ahead, and from its idle slots, which it returns
-// too, if both cover it. It makes no call.
+// Grant grants a request from tokens that this process has taken ahead, and from its idle slots,
+// which it also returns, if both cover it. It makes no call.
 func (d *Desks) Grant(ctx context.Context, k *Desk, w decide.Want) (h decide.Held, s *inflight.Lease, ok bool) {
 	if slices.ContainsFunc(w.Costs, isSlots) {
 		wants := []decide.Want{w}
@@ -208,8 +211,8 @@ func (d *Desks) Grant(ctx context.Context, k *Desk, w decide.Want) (h decide.Hel
 	return h, s, ok
 }
 
-// takeMore takes more ahead of the shard that a request was granted from. It is no part of Grant: what
-// its goroutine needs would be made for each grant.
+// takeMore takes more tokens ahead of the shard from which a request was granted. It is separate
+// from Grant, which would otherwise allocate the state of its goroutine for each grant.
 func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.Held) {
 	ctx = context.WithoutCancel(ctx)
 	w.Costs = table.Costs(table.LimitsOf(h.Costs))
@@ -241,7 +244,8 @@ func (d *Desks) takeMore(ctx context.Context, k *Desk, w decide.Want, h decide.H
 	}()
 }
 
-// observeAhead reports what a charge has taken ahead, and what has expired of earlier charges.
+// observeAhead reports the tokens that a charge has taken ahead, and the expired ones of earlier
+// charges.
 func (d *Desks) observeAhead(ctx context.Context, c *decide.Call) {
 	e := Event{Kind: Ahead, Name: c.First().Want.Name}
 	if e.Taken, e.Ended = c.Ahead(); c.Renews() {

@@ -10,12 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// closers is how many buckets are written at once at the end.
+// closers is how many buckets are written at once when the desks close.
 const closers = 32
 
-// Close lets no call in any more, waits for those that have entered and for what they have begun, and gives
-// back all that is held, with one write for each shard of which something is held. It ends with ctx. It
-// returns what could not be given back. Closed already, it does nothing.
+// Close rejects further calls, waits for those under way and for the work that they have begun, and
+// gives back everything that is held, with one write for each shard of which something is held. It
+// ends with ctx. It returns the failures to give back. If closed already, it does nothing.
 func (d *Desks) Close(ctx context.Context) (failed []Trouble) {
 	if !d.calls.close() {
 		return nil

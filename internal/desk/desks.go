@@ -1,7 +1,7 @@
-// Package desk makes the calls of the client. A desk has everything that a process has of one bucket, and
-// internal/decide decides there what to do; this package sends, waits, and reports. It has the only goroutines
-// and timers of the client. It knows values only: grants, denials, failures and events, of which package
-// limiter makes leases, errors and events of its own.
+// Package desk makes the calls of the client. A desk holds everything that a process has of one
+// bucket, and there internal/decide decides what to do; this package sends, waits, and reports. It
+// has the only goroutines and timers of the client. It knows values only: grants, denials, failures
+// and events, which package limiter turns into leases, errors and events of its own.
 package desk
 
 import (
@@ -16,17 +16,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// Options are the settings of [Desks]. All are needed, except those that say so.
+// Options are the settings of [Desks]. All are required, unless they say otherwise.
 type Options struct {
 	decide.Settings
 	Namespace string        // the id that prefixes the keys of all buckets
 	Timeout   time.Duration // bounds every call, besides the caller's context
 	Size      int           // how many desks are remembered
-	// SettleWithin is how long a settlement waits at most for a charge that it can ride on; zero: not at all.
+	// SettleWithin is the longest time that a settlement waits for a charge to go with; zero: not
+	// at all.
 	SettleWithin time.Duration
 	Now          func() int64 // the clock, epoch ms
 	Observe      func(context.Context, Event)
-	// Notes makes what the package above keeps at a desk. Optional.
+	// Notes makes the value that the package above keeps at a desk. Optional.
 	Notes func() any
 }
 
@@ -64,7 +65,8 @@ func (d *Desks) Moment() decide.Now {
 		At: at, Late: pace.late}
 }
 
-// timing is the part of a Moment that says how long calls take. It does not ask the clock of users, which may panic.
+// timing is the part of a Moment about how long calls take. It does not ask the user's clock, which
+// may panic.
 func (d *Desks) timing() decide.Now { return decide.Now{At: time.Now(), Late: d.Late()} }
 
 // started is an instant of the clock that is never set.
@@ -80,10 +82,11 @@ func (d *Desks) Denied(n decide.Name) {
 // Late is after how long a write is late; zero where nothing is known.
 func (d *Desks) Late() time.Duration { return d.Store.lately().late }
 
-// Wait returns at an instant at which no work goes on that no caller waits for.
+// Wait returns at an instant at which no background work runs.
 func (d *Desks) Wait() { d.background.Wait() }
 
-// Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the call.
+// Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the
+// call.
 func (d *Desks) Enter() bool { return d.calls.enter() }
 
 // Leave ends a call.

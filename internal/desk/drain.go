@@ -16,14 +16,14 @@ import (
 // ErrUndrainable is the error of a drain of a bucket without a limit that can be drained.
 var ErrUndrainable = errors.New("no limit of the bucket refills and denies")
 
-// draining lets the drains of one bucket in this process go one after the other.
+// draining serializes the drains of one bucket in this process.
 type draining struct {
 	mu    sync.Mutex
 	until int64        // the latest instant that was asked for since a drain began
 	turn  chan drained // room for one: the goroutine that takes it out has the turn
 }
 
-// ask takes in until when the bucket is to be drained.
+// ask notes until when the bucket is to be drained.
 func (d *draining) ask(until int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,9 +48,9 @@ type drained struct {
 	until int64
 }
 
-// Drain lowers a bucket so that it holds nothing before an instant, epoch ms: see [table.Drain]. Calls that come
-// while this process drains the bucket share the next drain: if a provider refuses a hundred requests at once,
-// two drains serve them.
+// Drain lowers a bucket so that it holds nothing before an instant, epoch ms: see [table.Drain].
+// Calls that arrive while this process drains the bucket share the next drain: if a provider
+// refuses a hundred requests at once, two drains serve them.
 func (d *Desks) Drain(ctx context.Context, n decide.Name, until int64) error {
 	asked, bounded := time.Now(), d.Bounded(ctx)
 	defer bounded.End()
@@ -74,9 +74,9 @@ func (d *Desks) Drain(ctx context.Context, n decide.Name, until int64) error {
 	}
 }
 
-// drainAll reads all shards and drains them at once, until they were the same from the read to their
-// writes: then no split or merge has moved tokens past it. Else a merge may have brought tokens that were
-// not drained to a shard that was.
+// drainAll reads all shards and drains them at the same time, until they did not change between the
+// read and their writes: then no split or merge has moved tokens past it. Otherwise a merge may
+// have brought undrained tokens to a drained shard.
 func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
 	for try := 1; ; try++ {
 		images, read, err := d.readShards(ctx, k)
@@ -101,9 +101,9 @@ func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
 	}
 }
 
-// complete reports whether the images are of all shards that there are; so many were read. If it restores, a
-// shard that is missing is put back, empty. Else it would be put back later, and grant what it refills before
-// the instant.
+// complete reports whether the images are of all existing shards; so many were read. If it
+// restores, a missing shard is put back, empty. Otherwise it would be put back later, and grant its
+// refill before the instant.
 func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, read int, restores bool) bool {
 	all := true
 	for _, b := range images {
@@ -125,8 +125,9 @@ func drains(b table.Shard) bool {
 	return slices.ContainsFunc(b.State.Slots, func(sl bucket.Slot) bool { return sl.Drains() })
 }
 
-// drainShard drains one shard, and reports whether it is as in the image, or was until it was drained. Without an
-// answer it is sent again, which does no harm. What others gave back since the image may need one write more.
+// drainShard drains one shard, and reports whether it is as in the image, or was until it was
+// drained. Without an answer it is sent again, which does no harm. If others have given tokens back
+// since the image, one more write may be needed.
 func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (held bool, err error) {
 	for try := 1; ; try++ {
 		u, ok := table.Drain(b, until, d.Now())

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// EventKind says what an event reports.
+// EventKind is the kind of an event.
 type EventKind int
 
 // Kinds of events, and the fields that each has besides Kind and Name.
@@ -44,7 +44,7 @@ type Event struct {
 	Elapsed       time.Duration
 }
 
-// Trouble is a call that failed besides the one that a request failed by.
+// Trouble is a failed call in addition to the one that a request failed by.
 type Trouble struct {
 	Op   string // "acquire" or "rollback"
 	Name decide.Name
@@ -57,9 +57,9 @@ type Denied struct{ decide.Decision }
 // Error implements error.
 func (*Denied) Error() string { return "denied" }
 
-// gravest returns the index of the error to report, 0 if there is none. In this order: the request can never be
-// granted; it is denied; a bucket cannot be read; a call had no decision. Among denials the longest comes
-// first, among calls without a decision the one that may have written.
+// gravest returns the index of the error to report, 0 if there is none. In this order: the request
+// can never be granted; it is denied; a bucket cannot be read; a call had no decision. Among
+// denials the longest comes first, among calls without a decision the one that may have written.
 func gravest(errs []error) int {
 	worst, most := 0, -1
 	var longest int64 // ms

@@ -13,7 +13,8 @@ import (
 )
 
 // work carries a plan out in the background, one at a time for each bucket. It is best effort: the
-// request it follows does not wait for it, every step is conditional, and the aggregator does the same.
+// request that it follows does not wait for it, every step is conditional, and the aggregator does
+// the same.
 func (d *Desks) work(ctx context.Context, n decide.Name, w decide.Work) {
 	if k := d.StartGrowing(n); k != nil {
 		d.background.Go(func() {
@@ -24,8 +25,8 @@ func (d *Desks) work(ctx context.Context, n decide.Name, w decide.Work) {
 	}
 }
 
-// Mend lets more be granted of a bucket of which a shard was found missing, unless another goroutine changes
-// its shards.
+// Mend repairs a bucket with a missing shard, so that it can grant more, unless another goroutine
+// changes its shards.
 func (d *Desks) Mend(ctx context.Context, k *Desk) {
 	if plan, count := k.Mend(); plan != nil {
 		if k := d.StartGrowing(k.Name); k != nil {
@@ -70,12 +71,12 @@ func (ds *cache) StopGrowing(k *Desk) {
 	ds.Unpin(k.Name)
 }
 
-// longestPlan bounds how long a plan is worked on, besides Options.Timeout for one call without an
-// answer. Another process, or a later request, goes on with it.
+// longestPlan bounds how long a plan is worked on, in addition to Options.Timeout for one call
+// without an answer. Another process, or a later request, continues with it.
 const longestPlan = time.Minute
 
-// each is the store with Options.Timeout for each call on its own: a plan for 32 shards takes
-// 62 calls, one after the other, and behind a slow table none of them is late. All of them are writes.
+// each is the store with Options.Timeout for each call on its own: a plan for 32 shards takes 62
+// calls, one after the other, and behind a slow table none of them is late. All of them are writes.
 type each struct {
 	store.Store
 	desks *Desks

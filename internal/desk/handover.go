@@ -12,12 +12,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// A settlement rides on the next charge of its shard, or goes alone. With Options.SettleWithin it waits for a charge
-// for so long, and its caller does not wait. Without, it is due at once, and its caller waits for the result: it waits
-// only for a write of the shard that is on its way, and those that wait for the same write go together. It is due at
-// once, too, where requests wait for the bucket, or if as many desks are in use as are remembered.
+// A settlement goes with the next charge of its shard, or alone. With Options.SettleWithin it waits
+// up to that time for a charge, and its caller does not wait. Without, it is due at once, and its
+// caller waits for the result: it waits only for a write of the shard that is under way, and all
+// that wait for the same write go together. It is also due at once if requests wait for the bucket,
+// or if as many desks are in use as are remembered.
 
-// errand is what belongs to a difference here.
+// errand is this package's part of a difference.
 type errand struct {
 	taken waitqueue.Taking
 	image table.Shard     // of the lease, for a bucket that this process does not know any more
@@ -33,7 +34,7 @@ type settled struct {
 
 func errandOf(d *decide.Difference) errand { return d.Of.(errand) }
 
-// handOver settles costs, and reports whether by a write of their own.
+// handOver settles costs, and reports whether it took a write of their own.
 func (d *Desks) handOver(ctx context.Context, n decide.Name, shard int, e errand, costs []table.Cost) (bool, error) {
 	within, waits := d.SettleWithin, d.SettleWithin == 0 || d.Waiting.Any(n) || d.full() // a write wakes those that wait
 	if e.ctx = context.Background(); waits {
@@ -87,7 +88,8 @@ func (d *Desks) settleDues(k *Desk, dues decide.Dues) {
 	}
 }
 
-// settleAlone settles differences by themselves. Unwritten ones for which no caller waits are handed over once more.
+// settleAlone settles differences by themselves. Unwritten ones for which no caller waits are
+// handed over once more.
 func (d *Desks) settleAlone(ctx context.Context, k *Desk, dues decide.Dues) (failed error) {
 	var events []Event
 	for left := dues.All; len(left) > 0; {
@@ -124,7 +126,8 @@ func (d *Desks) settleAlone(ctx context.Context, k *Desk, dues decide.Dues) (fai
 	return failed
 }
 
-// finish gives the callers that wait for differences the result, and returns the costs for which none waits.
+// finish passes the result to the callers that wait for differences, and returns the costs for
+// which no caller waits.
 func finish(all []*decide.Difference, s settled) (unwaited []table.Cost) {
 	for _, diff := range all {
 		if done := errandOf(diff).done; done != nil {
@@ -136,7 +139,8 @@ func finish(all []*decide.Difference, s settled) (unwaited []table.Cost) {
 	return slices.DeleteFunc(unwaited, func(c table.Cost) bool { return c.Milli == 0 })
 }
 
-// wakeBehind wakes requests that wait for what differences gave back; the image has them.
+// wakeBehind wakes requests that wait for the tokens that differences gave back; the image includes
+// them.
 func (d *Desks) wakeBehind(k *Desk, all []*decide.Difference, image table.Shard) {
 	returns := make([]waitqueue.Return, len(all))
 	for i, diff := range all {
@@ -145,7 +149,7 @@ func (d *Desks) wakeBehind(k *Desk, all []*decide.Difference, image table.Shard)
 	d.Waiting.Wake(k.Name, returns...)
 }
 
-// rode reports differences that rode with a charge, unless their callers have the result.
+// rode reports differences that went with a charge, unless their callers have the result.
 func (d *Desks) rode(ctx context.Context, n decide.Name, s decide.Settlement) {
 	e := Event{Kind: Settled, Name: n, Op: "settle", Err: lost(s)}
 	for _, diff := range s.All {
@@ -158,7 +162,7 @@ func (d *Desks) rode(ctx context.Context, n decide.Name, s decide.Settlement) {
 	}
 }
 
-// lost is the error of differences that rode with a charge that has no answer.
+// lost is the error of differences that went with a charge without an answer.
 func lost(s decide.Settlement) error {
 	if s.Image == nil {
 		return &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: errNoAnswer}
@@ -168,8 +172,8 @@ func lost(s decide.Settlement) error {
 
 var errNoAnswer = errors.New("the charge that it went with has no answer")
 
-// together returns differences, from the first on, that one write can settle, and the sum of their costs: it names
-// a limit once, so in one period. The others are left.
+// together returns differences, from the first on, that one write can settle, and the sum of their
+// costs: it names a limit once, so in one period. The others are left.
 func together(all []*decide.Difference) (batch []*decide.Difference, sum []table.Cost, left []*decide.Difference) {
 	for _, diff := range all {
 		if slices.ContainsFunc(diff.Costs, func(c table.Cost) bool {
@@ -184,20 +188,19 @@ func together(all []*decide.Difference) (batch []*decide.Difference, sum []table
 	return batch, slices.DeleteFunc(sum, func(c table.Cost) bool { return c.Milli == 0 }), left
 }
 
-// Settle settles costs on the item that has paid a part of a grant, whose image after the charge is given; zero
-// if that is not known. A bucket that is no longer there has nothing
-// to settle, nor has a limit that the bucket no longer has. taken is when that was taken which
-// is given back: requests that were charged later and sleep are woken.
+// Settle settles costs on the item that has paid a part of a grant, whose image after the charge is
+// given; zero if that is not known. A bucket that no longer exists has nothing to settle, nor has a
+// limit that the bucket no longer has. taken is when the tokens were taken that are given back:
+// sleeping requests that were charged later are woken.
 //
-// Giving back is one update that holds whatever the item looks like. Taking more
-// must reckon with what the bucket has gained since. Example: 8 of 10 are stored as of a
-// minute ago, and it is full by now. An update that takes 5 leaves 3 as of a minute ago,
-// which are 10 again with the next refill: the 5 are lost. So it is a charge by force,
-// from the last image, planned again when that turns out to be old. If others keep
-// changing the item, a plain update takes it anyway.
+// Giving back is one update that holds whatever the state of the item. Taking more must account for
+// the tokens that the bucket has gained since. Example: 8 of 10 are stored as of a minute ago, and
+// it is full by now. An update that takes 5 leaves 3 as of a minute ago, which are 10 again with
+// the next refill: the 5 are lost. So it is a charge by force, from the last image, planned again
+// if that turns out to be old. If others keep changing the item, a plain update takes it anyway.
 //
-// It may go with other writes of the shard, see Options.SettleWithin; but slots, for which others may wait, go by
-// themselves. Settle reports whether it has written by itself.
+// It may go with other writes of the shard, see Options.SettleWithin; but slots, for which others
+// may wait, go alone. Settle reports whether it has written by itself.
 func (d *Desks) Settle(ctx context.Context, n decide.Name, shard int, image table.Shard, taken waitqueue.Taking,
 	costs []table.Cost) (wrote bool, err error) {
 	costs = d.unheld(n, shard, image, costs)

@@ -16,13 +16,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// A renewal moves all slots that this process holds of a bucket into the present epoch. It is
-// a transaction of one write: sent again with the same token it is carried out once. So an
-// answer that is lost is asked for again, until the slots are lost.
+// A renewal moves all slots that this process holds of a bucket into the present epoch. It is a
+// transaction of one write: sent again with the same token it is carried out once. So after a lost
+// answer it is sent again, until the slots are lost.
 
-// reuse takes idle slots of this process over for a new lease, and lowers the costs by them. It is
-// nil if there are none. A request that leaves a part to others takes none over: for it, idle slots are at
-// work, too.
+// reuse takes over idle slots of this process for a new lease, and lowers the costs by them. It is
+// nil if there are none. A request that leaves a part to others takes over none: for it, idle slots
+// count as taken.
 func (d *Desks) reuse(wants []decide.Want) (s *inflight.Lease) {
 	for i, w := range wants {
 		for j, c := range w.Costs {
@@ -43,7 +43,7 @@ func (d *Desks) reuse(wants []decide.Want) (s *inflight.Lease) {
 	return s
 }
 
-// unused makes slots idle again that a request has taken over and that was not granted. If wake,
+// unused makes slots idle again that were taken over by a request that was not granted. If wake,
 // the first request in the line asks for them.
 func (d *Desks) unused(s *inflight.Lease, wake bool) {
 	if s == nil {
@@ -56,7 +56,7 @@ func (d *Desks) unused(s *inflight.Lease, wake bool) {
 	}
 }
 
-// GiveSlots gives slots back by item that were idle, in the background.
+// GiveSlots gives idle slots back by item, in the background.
 func (d *Desks) GiveSlots(all map[item.Key][]table.Cost) {
 	for key, costs := range all {
 		_, entity, resource, _, _ := layout.ParseBucketPK(key.PK)
@@ -68,8 +68,8 @@ func (d *Desks) GiveSlots(all map[item.Key][]table.Cost) {
 	}
 }
 
-// Reusable is for how long, in milliseconds, slots that are taken of a bucket now may be taken over by
-// other leases.
+// Reusable is how long, in milliseconds, other leases may take over slots that are taken of a
+// bucket now.
 func (d *Desks) Reusable(n decide.Name, wants []decide.Want) int64 {
 	i := slices.IndexFunc(wants, func(w decide.Want) bool { return w.Name == n })
 	if i < 0 || wants[i].Ahead == 0 {
@@ -78,8 +78,8 @@ func (d *Desks) Reusable(n decide.Name, wants []decide.Want) int64 {
 	return d.Of(n).Reusable(wants[i], d.Now())
 }
 
-// Release ends what a lease holds, and returns by item what gives it back. Another call
-// returns nothing, as one for no slots does.
+// Release ends what a lease holds, and returns by item the costs that give it back. Another call
+// returns nothing, nor does a call for no slots.
 func (d *Desks) Release(s *inflight.Lease) map[item.Key][]table.Cost {
 	if s == nil {
 		return nil
@@ -123,8 +123,8 @@ func (d *Desks) keepUp(n decide.Name) {
 	}
 }
 
-// move writes the renewal. It asks again for an answer that is lost, until the slots are lost: after one lost
-// answer, a later failure does not say whether they were renewed.
+// move writes the renewal. After a lost answer it is sent again, until the slots are lost: from
+// then on a failure does not show whether they were renewed.
 func (d *Desks) move(r *inflight.Renewal) (lost error) {
 	ttl := r.TTL()
 	if image := d.Of(r.Name).Seen(0).Image; image.Entity != "" {
@@ -170,8 +170,8 @@ func moved(err error) (came inflight.Outcome, b *table.Shard) {
 	return inflight.Refused, b
 }
 
-// backOf gives back slots of leases that have ended, which those did not give back: they were just
-// moved, or idle. What cannot be given back is free when its epochs are over.
+// backOf gives back slots of ended leases that the leases did not give back: they were just moved,
+// or idle. Slots that cannot be given back are free when their epochs are over.
 func (d *Desks) backOf(n decide.Name, back []table.Cost) error {
 	if len(back) == 0 {
 		return nil

@@ -10,12 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A call without a decision is decided by buckets that this process
-// keeps in memory, each with a share of its limits. They know nothing of the table,
-// and the table nothing of them.
+// A call without a decision is decided by buckets that this process keeps in memory, each with a
+// share of its limits. They know nothing of the table, and the table knows nothing of them.
 
-// Share returns the part of a limit, in percent, that a process may grant by itself: at least
-// one token of capacity, and some refill.
+// Share returns the part of a limit, in percent, that a process may grant by itself: at least one
+// token of capacity, and some refill.
 func Share(whole bucket.Limit, percent int64) bucket.Limit {
 	part := func(n int64) int64 { return n/100*percent + n%100*percent/100 }
 	out := whole
@@ -27,9 +26,10 @@ func Share(whole bucket.Limit, percent int64) bucket.Limit {
 	return out
 }
 
-// at returns the bucket at now, with limits in force as the table would bring them, but that no change raises a level:
-// nothing keeps requests here from changing limits back and forth. A limit that is new begins full if there is room
-// for it, else empty, in the place of one that is not asked for.
+// at returns the bucket at now, with limits in force as the table would bring them, except that no
+// change raises a level: nothing stops requests here from changing limits back and forth. A new
+// limit starts full if there is room for it, otherwise empty, in the place of one that is not
+// requested.
 func (l *localFacts) at(n decide.Name, shares []table.Cost, room bool, now int64) bucket.State {
 	state, known := l.get(n)
 	room = (room || known) && len(state.Slots) < bucket.MaxSlots
@@ -114,9 +114,9 @@ func (all *Locals) Take(wants []decide.Want, now int64) ([]decide.Grant, error) 
 	return grants, nil
 }
 
-// Adjust takes so much more from a bucket, into debt if need be, or gives it back. One
-// that has been forgotten was full: it takes nothing back, and what it owes now is kept
-// beyond the size, until it is full again. Nothing is given back to a later period of a quota.
+// Adjust takes that much more from a bucket, into debt if necessary, or gives it back. A forgotten
+// bucket was full: it takes nothing back, and its debt is now kept beyond the size, until it is
+// full again. Nothing is given back to a later period of a quota.
 func (all *Locals) Adjust(n decide.Name, costs []table.Cost, now int64) {
 	l := all.lock()
 	defer all.mu.Unlock()
@@ -145,8 +145,8 @@ func (l *localFacts) shares(costs []table.Cost) []table.Cost {
 	return out
 }
 
-// Locals are the buckets of PolicyLocal, each at its desk. Only those that are full are forgotten,
-// so none is ever fuller than it was. It is safe for concurrent use.
+// Locals are the buckets of PolicyLocal, each at its desk. Only full ones are forgotten, so none
+// comes back fuller than it was. It is safe for concurrent use.
 type Locals struct {
 	mu    sync.Mutex
 	facts localFacts // reached by lock only
@@ -180,7 +180,8 @@ type localBucket struct {
 	at    *list.Element // of localFacts.all
 }
 
-// NewLocals returns local buckets, as many as desks at most, with such a share of each limit, in percent.
+// NewLocals returns local buckets, at most as many as desks, with this share of each limit, in
+// percent.
 func NewLocals(percent int, d *Desks) *Locals {
 	return &Locals{facts: localFacts{percent: int64(percent), size: max(d.Size, MaxLevels), desks: d.cache}}
 }
@@ -234,9 +235,9 @@ func (l *localFacts) forget(b *localBucket) {
 // maxFullSought is how many buckets that cannot be forgotten are looked at.
 const maxFullSought = 8
 
-// makeRoom forgets full buckets until there is room for the new ones among some, and
-// reports whether there is. Those that are not full go to the end of the line, so that
-// others are looked at the next time. There is room for as many as one request wants.
+// makeRoom forgets full buckets until there is room for the new ones of a request, and reports
+// whether there is. Buckets that are not full go to the end of the list, so that others are checked
+// next time. However small the size, there is room for the buckets of one request.
 func (l *localFacts) makeRoom(now int64, wants ...decide.Name) bool {
 	fresh := 0
 	for _, n := range wants {

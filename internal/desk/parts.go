@@ -14,12 +14,12 @@ import (
 
 // An entity cascades if its metadata says so: its costs are charged to its parent too. If the
 // parent cascades, they are charged to the parent's parent as well. Each is charged on a shard of
-// its own, all at once, and those that paid are given back unless all did.
+// its own, all at the same time, and the ones that paid are given back unless all did.
 
 // MaxLevels is how many levels a request has at most.
 const MaxLevels = 4
 
-// Reply is what became of a request.
+// Reply is the result of a request.
 type Reply struct {
 	Grants []decide.Grant  // of each level; one that is bypassed gives nothing. Nil if not all were granted
 	At     decide.Name     // the level that Err is about, or the first one
@@ -30,9 +30,10 @@ type Reply struct {
 	Reused *inflight.Lease // if it was granted: the slots of this process that it has taken over; nil: none
 }
 
-// Take takes from all levels of a request or from none. Err is the gravest error of all levels. A request
-// that waits does so for the level that is paid back last. Take blocks until the calls are answered or ctx
-// ends. What a call takes for a caller that has left is given back. Idle slots of this process are taken over.
+// Take takes from all levels of a request or from none. Err is the gravest error of all levels. A
+// request that waits does so for the level that is paid back last. Take blocks until the calls are
+// answered or ctx ends. Tokens that a call takes for a caller that has left are given back. Idle
+// slots of this process are taken over.
 func (d *Desks) Take(ctx context.Context, wants []decide.Want, tries *Attempt) (out Reply) {
 	reused := d.reuse(wants)
 	defer func() {
@@ -77,8 +78,8 @@ func (d *Desks) takeAll(ctx context.Context, wants []decide.Want, tries *Attempt
 	return Reply{Grants: grants, At: wants[0].Name}
 }
 
-// split makes the parts of a request, one for each level that is not bypassed. A request of one level is
-// its only part.
+// split makes the parts of a request, one for each level that is not bypassed. A request of one
+// level is its only part.
 func (t *Attempt) split(wants []decide.Want) []*Attempt {
 	parts := t.few[:0]
 	for _, w := range wants {
@@ -93,7 +94,7 @@ func (t *Attempt) split(wants []decide.Want) []*Attempt {
 	return parts
 }
 
-// join notes what the parts of a request have done.
+// join merges the results of a request's parts.
 func (t *Attempt) join(parts []*Attempt) {
 	if len(parts) == 1 && parts[0] == t {
 		return
@@ -114,12 +115,12 @@ func failed(p *Attempt) bool { return p.err != nil }
 // isOpen reports whether a part was neither granted nor denied so far.
 func isOpen(p *Attempt) bool { return p.err == nil && len(p.grant.Parts) == 0 }
 
-// foresee grants from held tokens the parts of a request that these cover, and denies those that the image
-// does not cover, before any is charged. A parent is busier than each of its children, so often only one
-// level is written.
+// foresee grants parts of a request from held tokens if these cover them, and denies parts that the
+// image does not cover, before any is charged. A parent is busier than each of its children, so
+// often only one level is written.
 //
-// Nothing is taken after the first denial. Children come first, so a flood on one of them takes nothing
-// from its parent.
+// Nothing is taken after the first denial. Children come first, so a flood on one of them takes
+// nothing from its parent.
 func (d *Desks) foresee(ctx context.Context, parts []*Attempt) {
 	takes := true
 	for _, p := range parts {
@@ -136,8 +137,8 @@ func (d *Desks) foresee(ctx context.Context, parts []*Attempt) {
 	}
 }
 
-// chargeAll charges the open parts of a request at once, and creates in one transaction those whose buckets
-// are not there.
+// chargeAll charges the open parts of a request at once, and creates in one transaction those whose
+// buckets are not there.
 func (d *Desks) chargeAll(ctx context.Context, parts []*Attempt) {
 	if len(parts) == 1 {
 		parts[0].grant, parts[0].err = d.charge(ctx, parts[0])
@@ -161,7 +162,7 @@ func (d *Desks) chargeApart(ctx context.Context, parts []*Attempt) {
 	}
 }
 
-// takeNone gives back what the parts of a request were granted, of which one has failed worst.
+// takeNone gives back the grants of a request's parts, of which one has failed worst.
 func (d *Desks) takeNone(ctx context.Context, parts []*Attempt, worst int) Reply {
 	out := Reply{At: parts[worst].Want.Name, Err: parts[worst].err, Others: d.giveBackSoon(ctx, parts)}
 	for i, p := range parts {
@@ -173,8 +174,8 @@ func (d *Desks) takeNone(ctx context.Context, parts []*Attempt, worst int) Reply
 	return out
 }
 
-// giveBackSoon gives back what parts were granted. When ctx is done and a round trip has passed since, it
-// goes on in the background: nobody waits for a table that hangs.
+// giveBackSoon gives back the grants of parts. If ctx is done and a round trip has passed since, it
+// continues in the background: no caller waits for a table that hangs.
 func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 	var grants []decide.Grant
 	for _, p := range parts {
@@ -201,11 +202,11 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 	}
 }
 
-// Levels of a cascade that are used for the first time are created in one
-// transaction, so that no answer that is lost leaves one of them charged alone.
+// Levels of a cascade that are used for the first time are created in one transaction, so that no
+// answer that is lost leaves one of them charged alone.
 
-// createAll creates the buckets that parts of a request have found absent, if no other part was denied or
-// failed. If somebody else has been faster, they are charged each by itself.
+// createAll creates the buckets that parts of a request have found absent, if no other part was
+// denied or failed. If another process was first, they are charged one by one.
 func (d *Desks) createAll(ctx context.Context, parts []*Attempt) {
 	var first []*Attempt
 	for _, p := range parts {
@@ -231,7 +232,8 @@ func (d *Desks) createAll(ctx context.Context, parts []*Attempt) {
 	d.chargeApart(ctx, first)
 }
 
-// create creates the buckets of parts in one transaction. It returns nothing if one of them was there.
+// create creates the buckets of parts in one transaction. It returns nothing if one of them was
+// there.
 func (d *Desks) create(ctx context.Context, parts []*Attempt) ([]decide.Grant, error) {
 	desks := make([]*Desk, len(parts))
 	for i, p := range parts {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// DynamoDB slows us down where a table or a partition is written to more than it may be.
-// That passes within fractions of a second, or it lasts; then trying on makes it worse.
+// DynamoDB throttles writes to a table or a partition above its capacity. That passes within
+// fractions of a second, or it lasts; then more tries make it worse.
 
 const (
 	// ThrottleRetries is how often a write is sent again for an acquire because it was
@@ -22,8 +22,9 @@ const (
 	contentionPause = 2 * time.Millisecond
 )
 
-// pause waits until a write that was throttled, or met a transaction, may be sent again, and reports whether it
-// may: not after other errors, not for ever, and not when ctx has ended. It counts in throttled.
+// pause waits until a write that was throttled, or met a transaction, may be sent again, and
+// reports whether it may: not after other errors, not forever, and not if ctx has ended. It counts
+// in throttled.
 func pause(ctx context.Context, err error, sent int, throttled *int) bool {
 	var d time.Duration
 	switch store.KindOf(err) {
@@ -48,8 +49,7 @@ const (
 	UnavailableAttempts = 4
 )
 
-// sentAgain pauses after a settlement that was not written, and reports whether it is
-// to be sent again.
+// sentAgain pauses after a settlement that was not written, and reports whether to send it again.
 func sentAgain(ctx context.Context, try int, err error) bool {
 	attempts, pause, most := 2*SettleAttempts, contentionPause, 32*contentionPause
 	switch kind := store.KindOf(err); {

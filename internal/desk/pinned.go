@@ -7,10 +7,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Pinned returns costs with the period of the item in which those were taken that are given back to quotas.
-// It is the period of the image after the charge, or of now if there is no image. Slots are given back to the
-// epoch that they count in. If that is not known, they are not given back: they are free when it is
-// over.
+// Pinned returns costs that give back to quotas, with the period of the item in which they were
+// taken. It is the period of the image after the charge, or of now if there is no image. Slots are
+// given back to the epoch in which they count. If that is not known, they are not given back: they
+// are free when it is over.
 func Pinned(costs []table.Cost, image table.Shard, now int64) []table.Cost {
 	costs = slices.Clone(costs)
 	for i, c := range costs {
@@ -36,8 +36,8 @@ func Pinned(costs []table.Cost, image table.Shard, now int64) []table.Cost {
 	return costs
 }
 
-// current returns the costs without those that give back to a period of a quota that is
-// over, and slots that do not count any more.
+// current returns the costs without those that give back to a past period of a quota, and without
+// slots that no longer count.
 func current(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
 		if c.Limit.Returns() {

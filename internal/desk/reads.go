@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// meet reads a shard of which nothing is known, and shard 0 with it, which knows how many there are. What it
-// brings may deny, so it is consistent where a denial may rest on nothing older than the request.
+// meet reads an unknown shard, and shard 0 with it, which has the number of shards. The images may
+// deny, so the read is consistent if a denial must rest on nothing older than the request.
 func (d *Desks) meet(ctx context.Context, k *Desk, shard int) (*table.Shard, error) {
 	items, err := d.Store.Read(ctx, d.Settings.DenyFor == 0, d.Key(k.Name, shard), d.Key(k.Name, 0))
 	if err != nil {
@@ -30,8 +30,8 @@ func (d *Desks) Unmet(n decide.Name) bool {
 	return k == nil || k.Unmet()
 }
 
-// Met remembers what an eventually consistent read has brought of the first shard of a bucket, nil if that
-// is not there.
+// Met remembers the result of an eventually consistent read of the first shard of a bucket, nil if
+// that does not exist.
 func (d *Desks) Met(n decide.Name, it item.Item) {
 	if image, err := imageOf(it); err == nil { // else a charge will find out
 		d.Of(n).Met(image, d.Now())
@@ -47,18 +47,17 @@ func imageOf(it item.Item) (*table.Shard, error) {
 	return &b, err
 }
 
-// A bucket whose shard 0 is not there is new, has expired or was deleted. Or shard 0 alone was
-// deleted, by hand or by another client, and the other shards live on. Created full, shard 0 would
-// grant again what they hold. So a process that is about to create a bucket reads its shard 1
-// first. Shard 0 splits that off first and merges it last, so every bucket of several shards has
-// it.
+// A bucket without a shard 0 is new, has expired or was deleted. Or shard 0 alone was deleted, by a
+// person or by another client, and the other shards live on. Created full, shard 0 would grant
+// their tokens again. So a process that is about to create a bucket reads its shard 1 first. Shard
+// 0 splits that off first and merges it last, so every bucket of several shards has it.
 
 // siblings looks for living shards of buckets whose shard 0 is missing, before they are created. It
 // remembers them with the count that shard 0 had. It costs a consistent read unit for each bucket,
-// in one call. Where shard 1 is found, others are looked for that shard 0 may have split off while
-// shard 1 was not split yet.
+// in one call. If shard 1 is found, siblings looks for others that shard 0 may have split off
+// before shard 1 was split.
 //
-// Nobody can create shard 0 unnoticed after the read: the write that creates it has the
+// No process can create shard 0 unnoticed after the read: the write that creates it has the
 // condition that it is missing.
 func (d *Desks) siblings(ctx context.Context, all ...*Desk) error {
 	shards := make([]int, len(all)) // to be read next
@@ -90,7 +89,7 @@ func (d *Desks) siblings(ctx context.Context, all ...*Desk) error {
 	return nil
 }
 
-// readShards reads the images of all shards that are known of, the first so many, and remembers them.
+// readShards reads the images of all known shards, the first so many, and remembers them.
 func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, count int, err error) {
 	keys := make([]item.Key, k.ReadAll(d.Now()))
 	for i := range keys {
@@ -108,10 +107,11 @@ func (d *Desks) readShards(ctx context.Context, k *Desk) (images []table.Shard, 
 	return images, len(keys), err
 }
 
-// explain finds out why DynamoDB has rejected a write to a bucket, as it does if the write adds to an attribute
-// that is no number. Then the error is the ErrUnreadable of the bucket, and not that the table is not set up.
-// If a number is missing altogether, the image is returned without an error, to decide again: the next charge
-// mends it. That explains one write, as mended says, and no other.
+// explain finds out why DynamoDB has rejected a write to a bucket: it does that if the write adds
+// to an attribute that is not a number. Then the error is the bucket's ErrUnreadable, and not that
+// the table is not set up. If a number is missing altogether, the image is returned without an
+// error, to decide again: the next charge repairs it. That explains one write, as mended says, and
+// no other.
 func (d *Desks) explain(ctx context.Context, err error, w item.Write, mended *bool) (table.Shard, error) {
 	if store.KindOf(err) != store.Setup {
 		return table.Shard{}, err

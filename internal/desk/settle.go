@@ -23,9 +23,9 @@ func (d *Desks) settleNow(ctx context.Context, n decide.Name, shard int, image t
 	return d.settling(n, shard, image, costs).run(ctx, taken)
 }
 
-// unheld settles costs with the tokens that are held of a shard, and returns those to be settled with the table, with
-// their periods: there is no room for them. Debt that the image of the lease's charge still shows was never there: it
-// is settled with the table.
+// unheld settles costs with the held tokens of a shard, and returns the rest, for which there is no
+// room, to be settled with the table, with their periods. Debt that the image of the lease's charge
+// still shows was never there: it is settled with the table.
 func (d *Desks) unheld(n decide.Name, shard int, image table.Shard, costs []table.Cost) []table.Cost {
 	own := image.State.Shard == shard
 	if !own {
@@ -75,8 +75,8 @@ func (s *settling) run(ctx context.Context, taken waitqueue.Taking) error {
 	}
 }
 
-// settling is the settling of costs on one item, which moves on to the parent
-// shard when the shard has merged.
+// settling is the settling of costs on one item, which moves on to the parent shard if the shard
+// has merged.
 type settling struct {
 	d     *Desks
 	name  decide.Name
@@ -119,8 +119,8 @@ func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
 	return table.Release(s.key, released), false
 }
 
-// refused takes in the item that a write was refused by, nil for none. It reports whether nothing
-// is left to settle.
+// refused handles the item that refused a write, nil for none. It reports whether nothing is left
+// to settle.
 func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	b, err := table.DecodeShard(old)
 	if old == nil || slices.ContainsFunc(s.costs, func(c table.Cost) bool { return c.Younger(b) }) {
@@ -163,8 +163,8 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	return false
 }
 
-// written remembers the image of a settled item, and wakes the requests that wait for the tokens given
-// back. When its debt could outlive it, its expiry is moved.
+// written remembers the image of a settled item, and wakes the requests that wait for the tokens
+// given back. If its debt could outlive it, its expiry is moved.
 func (d *Desks) written(ctx context.Context, n decide.Name, item item.Item, g waitqueue.Return) {
 	b, err := table.DecodeShard(item)
 	if err != nil {
@@ -187,7 +187,7 @@ func (d *Desks) written(ctx context.Context, n decide.Name, item item.Item, g wa
 	}
 }
 
-// giveBack gives back grants, also if ctx has ended. It returns the failures.
+// giveBack gives back grants, even if ctx has ended. It returns the failures.
 func (d *Desks) giveBack(ctx context.Context, grants []decide.Grant) (failed []Trouble) {
 	names := make([]decide.Name, len(grants))
 	for i, g := range grants {
@@ -220,7 +220,7 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 	return e.Errs
 }
 
-// takingOf is when all of a grant was taken, if that is certain.
+// takingOf returns when all of a grant was taken, if that is certain.
 func takingOf(g decide.Grant) waitqueue.Taking {
 	if g.Worked { // a transaction brings no images
 		return waitqueue.Taking{Turn: g.Turn}

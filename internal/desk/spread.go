@@ -12,11 +12,11 @@ import (
 
 // A request that no single shard covers takes from several of them, in one transaction.
 
-// Spread takes the costs from several shards. It reads them first: their images
-// must be of one moment, and a read of all is cheaper than a refused transaction. If others
-// take from the shards meanwhile, and a round trip is left, it is planned once more from the
-// images that the refusal brings. The grant is empty if they do not hold enough; what they hold
-// is known then. Owing, every shard pays its part, into debt.
+// Spread takes the costs from several shards. It reads them first: their images must be of one
+// moment, and a read of all is cheaper than a refused transaction. If others take from the shards
+// in the meantime, and a round trip is left, it is planned once more from the images that the
+// refusal brings. The grant is empty if the shards do not hold enough; their levels are known then.
+// Owing, every shard pays its part, into debt.
 func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 	tries *Attempt) (g decide.Grant, err error) {
 	k.Gather(w)
@@ -59,9 +59,8 @@ func (d *Desks) Spread(ctx context.Context, k *Desk, w decide.Want, owe bool,
 	return g, err
 }
 
-// outpaid puts the images that a refused transaction brings in the place of the images that it was
-// planned from. It reports whether it can be planned again from them: not if shards have split
-// or merged meanwhile.
+// outpaid replaces the images of a plan with the images of the refused transaction. It reports
+// whether it can be planned again from them: not if shards have split or merged in the meantime.
 func (d *Desks) outpaid(k *Desk, images []table.Shard, pay []decide.Payment,
 	refused *store.Canceled) (again bool, err error) {
 	again = true

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// transact sends a transaction on a goroutine of its own. It returns what that has taken, or what has refused it. If
-// the caller leaves meanwhile, what it then takes is given back.
+// transact sends a transaction on a goroutine of its own. It returns the grant, or the images that
+// refused it. If the caller leaves in the meantime, the tokens that it then takes are given back.
 func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attempt,
 	taken func() []decide.Grant) (grants []decide.Grant, refused *store.Canceled, err error) {
 	if err := ctx.Err(); err != nil {
@@ -45,8 +45,8 @@ func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attemp
 	return taken(), nil, nil
 }
 
-// transactAs sends a transaction, again with the same token when its answer is lost,
-// which carries it out once. If it never is answered, nobody knows.
+// transactAs sends a transaction, and again with the same token if its answer is lost, which
+// carries it out once. If it is never answered, its outcome is unknown.
 func (d *Desks) transactAs(ctx context.Context, token string, writes []item.Write,
 	tries *decide.Attempt) error {
 	var lost error
@@ -67,5 +67,5 @@ func (d *Desks) transactAs(ctx context.Context, token string, writes []item.Writ
 	}
 }
 
-// spreadAttempts bounds how often a transaction is sent again that met another one.
+// spreadAttempts bounds how often a transaction is sent again after it met another one.
 const spreadAttempts = 4

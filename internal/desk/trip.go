@@ -16,8 +16,8 @@ import (
 // tripsKept is how many round trips are remembered. Odd, so that one is in the middle.
 const tripsKept = 15
 
-// trips is how long the last writes took that were answered, held or refused. The zero
-// value knows of none. What had no answer took no time that is known.
+// trips are the durations of the last writes that were answered, whether they held or were refused.
+// The zero value has none. A write without an answer has no known duration.
 type trips struct {
 	last [tripsKept]time.Duration // a ring
 	n    int                      // how many it has had
@@ -29,14 +29,15 @@ func (t *trips) answered(took time.Duration) {
 	t.n++
 }
 
-// pace is what they typically took, and after how long a write is late. Without any both are zero.
+// pace returns their typical duration, and after how long a write is late. Without any both are
+// zero.
 //
 // Typical is the median. It moves only when half of the last ones were slow. Late is half as much
-// again as four of five took. So three slow ones of fifteen change nothing, and four are enough
-// to show that the table has become slow.
+// again as four of five took. So three slow ones of fifteen change nothing, and four are enough to
+// show that the table has become slow.
 //
-// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is late
-// after 7.5 ms.
+// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is
+// late after 7.5 ms.
 func (t *trips) pace() pace {
 	room := t.last
 	known := room[:min(t.n, tripsKept)]
@@ -47,8 +48,8 @@ func (t *trips) pace() pace {
 	return pace{known[len(known)/2], known[(len(known)*4-1)/5] * 3 / 2}
 }
 
-// Timed is a store that knows how long its writes take, and reports calls that are throttled. It is safe for
-// concurrent use.
+// Timed is a store that measures how long its writes take, and reports throttled calls. It is safe
+// for concurrent use.
 type Timed struct {
 	store.Store
 	observe func(context.Context, Event)
@@ -57,8 +58,8 @@ type Timed struct {
 	pace    pace
 }
 
-// pace is how long a write typically takes, and after how long it is late. Where
-// nothing is known both are zero.
+// pace returns how long a write typically takes, and after how long it is late. If that is not
+// known, both are zero.
 type pace struct{ trip, late time.Duration }
 
 // Write implements [store.Store].
@@ -96,7 +97,7 @@ func (c *Timed) report(ctx context.Context, key item.Key, err error) {
 	}
 }
 
-// Took remembers how long a write took that was answered.
+// Took remembers how long an answered write took.
 func (c *Timed) Took(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,10 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// A quota does not refill within its period. So this process gives back what it took ahead of one
-// and may no longer grant, with one write for all that has ended on a shard.
+// A quota does not refill within its period. So this process gives back the tokens that it has
+// taken ahead and may no longer grant, with one write for everything that has expired on a shard.
 
-// mindIn gives expired tokens of quotas back on a shard after a while. If that is not written, it pauses.
+// mindIn gives expired tokens of quotas back on a shard after a while. If that is not written, it
+// pauses.
 func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Duration) {
 	d.later(after+time.Millisecond, func() { d.giveUnspent(k, shard, pause) })
 }
@@ -20,8 +21,8 @@ func (d *Desks) mindIn(after time.Duration, k *Desk, shard int, pause time.Durat
 // longestPause is how long expired tokens that were not given back wait at most for the next try.
 const longestPause = time.Minute
 
-// giveUnspent gives back tokens that have expired on a shard. Where nothing was written it is
-// tried again, after pauses that grow, for as long as the period goes on.
+// giveUnspent gives back tokens that have expired on a shard. If nothing was written it is tried
+// again, after growing pauses, until the period ends.
 func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	u, ms, more := k.Unspent(shard, d.Moment)
 	if more {
