@@ -10,9 +10,11 @@ import (
 
 // Filter decides which records an event source mapping delivers. The zero
 // Filter delivers all.
-type Filter struct {
-	patterns []pattern
-}
+type Filter []object
+
+// object is a JSON object. In a pattern each of its fields is the pattern of the object below, or a list of
+// texts and prefixes, such as ["INSERT", {"prefix": "MOD"}]: the text there is one of them.
+type object = map[string]any
 
 // Limits of Lambda.
 const (
@@ -20,117 +22,78 @@ const (
 	maxPatternLength = 4096
 )
 
-// pattern has, for each field, either the pattern of the object below, or the texts of which a leaf
-// has to be one.
-type pattern map[string]node
-
-type node struct {
-	below pattern
-	texts []text
-}
-
-// text is a text, or the beginning of one.
-type text struct {
-	value  string
-	prefix bool
-}
-
 // ParseFilter compiles patterns in JSON. A record passes when any of them matches. It knows the
 // parts of the stack's patterns: objects, and lists of texts and prefixes. Anything else in a
 // pattern is an error, most of it on Lambda too: a stack that comes to use more of Lambda's
 // operators needs them here.
-func ParseFilter(patterns []string) (Filter, error) {
+func ParseFilter(patterns []string) (f Filter, err error) {
 	if len(patterns) > maxPatterns {
-		return Filter{}, fmt.Errorf("%d filters, at most %d are accepted", len(patterns), maxPatterns)
+		return nil, fmt.Errorf("%d filters, at most %d are accepted", len(patterns), maxPatterns)
 	}
-	var f Filter
 	for _, text := range patterns {
 		if len(text) > maxPatternLength {
-			return Filter{}, fmt.Errorf("filter of %d characters, at most %d are accepted", len(text), maxPatternLength)
+			return nil, fmt.Errorf("filter of %d characters, at most %d are accepted", len(text), maxPatternLength)
 		}
-		var tree map[string]any
-		if err := json.Unmarshal([]byte(text), &tree); err != nil {
-			return Filter{}, fmt.Errorf("filter %s: %w", text, err)
+		var p object
+		err := json.Unmarshal([]byte(text), &p)
+		if err == nil {
+			err = validate(p)
 		}
-		p, err := parsePattern(tree)
 		if err != nil {
-			return Filter{}, fmt.Errorf("filter %s: %w", text, err)
+			return nil, fmt.Errorf("filter %s: %w", text, err)
 		}
-		f.patterns = append(f.patterns, p)
+		f = append(f, p)
 	}
 	return f, nil
+}
+
+// validate names the part of a pattern that matches does not know.
+func validate(part any) error {
+	fields, isObject := part.(object)
+	list, isList := part.([]any)
+	switch {
+	case !isObject && !isList:
+		return fmt.Errorf("%v is neither an object nor a list", part)
+	case len(fields)+len(list) == 0:
+		return errors.New("an empty object or list matches nothing")
+	}
+	for name, below := range fields {
+		if err := validate(below); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, e := range list {
+		_, isText := e.(string)
+		operator, _ := e.(object)
+		if _, isPrefix := operator["prefix"].(string); !isText && (!isPrefix || len(operator) > 1) {
+			return fmt.Errorf("%v; known are texts and prefixes", list)
+		}
+	}
+	return nil
 }
 
 // Pass reports whether the record, the JSON object that Lambda would deliver,
 // passes. JSON that cannot be read does not.
 func (f Filter) Pass(record []byte) bool {
-	if len(f.patterns) == 0 {
+	var event any
+	return len(f) == 0 || json.Unmarshal(record, &event) == nil &&
+		slices.ContainsFunc(f, func(p object) bool { return matches(p, event) })
+}
+
+// matches reports whether a value, nil for none, is as a part of a pattern wants it.
+func matches(part, value any) bool {
+	if fields, ok := part.(object); ok {
+		in, _ := value.(object)
+		for name, below := range fields {
+			if !matches(below, in[name]) {
+				return false
+			}
+		}
 		return true
 	}
-	var event map[string]any
-	return json.Unmarshal(record, &event) == nil &&
-		slices.ContainsFunc(f.patterns, func(p pattern) bool { return p.matches(event) })
-}
-
-func parsePattern(tree map[string]any) (pattern, error) {
-	if len(tree) == 0 {
-		return nil, errors.New("an empty object matches nothing")
-	}
-	p := pattern{}
-	for name, value := range tree {
-		var n node
-		var err error
-		switch value := value.(type) {
-		case map[string]any:
-			n.below, err = parsePattern(value)
-		case []any:
-			n.texts, err = parseTexts(value)
-		default:
-			err = fmt.Errorf("%v is neither an object nor a list", value)
-		}
-		if p[name] = n; err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return p, nil
-}
-
-func parseTexts(list []any) (out []text, err error) {
-	if len(list) == 0 {
-		return nil, errors.New("an empty list matches nothing")
-	}
-	for _, e := range list {
-		var t text
-		operator, isOperator := e.(map[string]any)
-		if isOperator && len(operator) == 1 {
-			e = operator["prefix"]
-		}
-		var ok bool
-		if t.value, ok = e.(string); !ok {
-			return nil, fmt.Errorf("%v; known are texts and prefixes", list)
-		}
-		t.prefix = isOperator
-		out = append(out, t)
-	}
-	return out, nil
-}
-
-func (p pattern) matches(event map[string]any) bool {
-	for name, n := range p {
-		switch value := event[name].(type) {
-		case map[string]any:
-			if n.below == nil || !n.below.matches(value) {
-				return false
-			}
-		case string:
-			if !slices.ContainsFunc(n.texts, func(t text) bool {
-				return value == t.value || t.prefix && strings.HasPrefix(value, t.value)
-			}) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
+	text, ok := value.(string)
+	return ok && slices.ContainsFunc(part.([]any), func(e any) bool {
+		operator, isOperator := e.(object)
+		return e == text || isOperator && strings.HasPrefix(text, operator["prefix"].(string))
+	})
 }

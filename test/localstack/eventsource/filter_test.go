@@ -1,6 +1,9 @@
 package eventsource
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
@@ -63,7 +66,8 @@ func TestParseFilterRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", pattern)
 		}
 	}
-	if _, err := ParseFilter(make([]string, 11)); err == nil {
-		t.Error("11 filters accepted")
-	}
+	pattern := func(text string) string { return fmt.Sprintf(`{"a":[%q]}`, text) }
+	check.NoError(t, check.Err(ParseFilter(slices.Repeat([]string{pattern("b")}, 10))))
+	check.Says(t, check.Err(ParseFilter(slices.Repeat([]string{pattern("b")}, 11))), "11 filters")
+	check.Says(t, check.Err(ParseFilter([]string{pattern(strings.Repeat("b", 4096))})), "filter of 4106 characters")
 }
