@@ -136,7 +136,7 @@ type tally interface {
 func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
 	warm, counted := newOutcome(len(processes)), newOutcome(len(processes))
-	requests := workers{idle: make(chan func())}
+	var requests sync.WaitGroup
 	begin := time.Now()
 	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
 	into, pick := warm, c.picker(rng, len(processes))
@@ -168,12 +168,12 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		if after && granted {
 			counted.After.exact++
 		}
-		requests.run(func() {
+		requests.Go(func() {
 			begin := time.Now()
 			into.record(who, begin, tokens, after, p(ctx, tokens))
 		})
 	}
-	requests.wait()
+	requests.Wait()
 	t.result(&counted.Result)
 	time.Sleep(10 * time.Second) // for work that no caller waits for
 	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants

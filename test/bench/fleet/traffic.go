@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -201,29 +200,4 @@ func (c Case) Lasting(n int) Case {
 		c.Warm = max(c.Warm, seconds(drain))
 	}
 	return c
-}
-
-// workers are goroutines that run one function after another: their stacks have grown already.
-type workers struct {
-	all  sync.WaitGroup
-	idle chan func() // to those that wait for one
-}
-
-func (w *workers) run(f func()) {
-	select {
-	case w.idle <- f:
-	default:
-		w.all.Go(func() {
-			f()
-			for next := range w.idle {
-				next()
-			}
-		})
-	}
-}
-
-// wait waits until all have run. It is called once.
-func (w *workers) wait() {
-	close(w.idle)
-	w.all.Wait()
 }
