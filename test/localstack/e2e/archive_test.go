@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 	"github.com/zeroae/zae-limiter-go/test/localstack/s3"
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
@@ -86,27 +87,19 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 			}})
 			// Of the first puts of each object, half end in one of four ways, in turn: there are
 			// at least 12 objects, one for each event that expires.
-			var refused, applied, cut, puts atomic.Int64
-			r.S3.Inject(func(q s3.Request) s3.Fault {
-				if q.Method != "PUT" || q.Key == "" || q.Put > 0 {
-					return s3.Fault{}
+			puts, turn := map[string]bool{}, 0
+			ways := []*fault.Rule{{Operation: "PUT", Match: func(c fault.Call) bool {
+				if turn = -1; !puts[c.Path] {
+					puts[c.Path], turn = true, len(puts)%8
 				}
-				switch puts.Add(1) % 8 {
-				case 0:
-					refused.Add(1)
-					return s3.Fault{Status: 503}
-				case 1:
-					applied.Add(1)
-					return s3.Fault{Status: 500, Apply: true}
-				case 2:
-					cut.Add(1)
-					return s3.Fault{Cut: true}
-				case 3:
-					refused.Add(1)
-					return s3.Fault{Status: 403}
-				}
-				return s3.Fault{}
-			})
+				return false
+			}}}
+			for i, f := range []fault.Fault{{Answer: s3.Failed(503)}, {Forward: true, Answer: s3.Failed(500)},
+				fault.Refused(), {Answer: s3.Failed(403)}} {
+				mine := func(fault.Call) bool { return turn == i }
+				ways = append(ways, &fault.Rule{Operation: "PUT", Match: mine, Fault: f})
+			}
+			r.S3.Add(ways...)
 			n := 20
 			if kind == engine.Dynoxide {
 				n = rounds(60, 20)
@@ -116,7 +109,7 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 			f := r.Functions[stack.Archiver]
 			first := f.Mapping.Stats()
 			// S3 is well again, and nothing crashes; now everything comes three times.
-			r.S3.Inject(nil)
+			r.S3.Clear()
 			tr.pause(true)
 			twice.Store(true)
 			maps.Copy(events, r.audits(n, 2*n))
@@ -152,12 +145,13 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 			t.Logf("expired=%d by_hand=%d staying=%d archived=%d duplicates=%d missing=%d malformed_kept=%d objects=%d",
 				counts[expires], counts[deletedByHand], counts[stays], counts[expires]-missing, duplicates, missing, kept,
 				got.Objects)
+			refused, applied, cut := ways[1].Hits()+ways[4].Hits(), ways[2].Hits(), ways[3].Hits()
 			t.Logf("trouble: S3 refused=%d applied_and_failed=%d cut=%d; crashes=%d failures=%d bisections=%d duplicates=%d",
-				refused.Load(), applied.Load(), cut.Load(), host.Crashes, stats.Failures, stats.Bisections, stats.Duplicates)
+				refused, applied, cut, host.Crashes, stats.Failures, stats.Bisections, stats.Duplicates)
 			if stats.Dropped > 0 {
 				t.Errorf("%d records were given up", stats.Dropped)
 			}
-			if refused.Load() < 2 || applied.Load() == 0 || cut.Load() == 0 || first.Duplicates == 0 || host.Crashes == 0 {
+			if refused < 2 || applied == 0 || cut == 0 || first.Duplicates == 0 || host.Crashes == 0 {
 				t.Error("there was not enough trouble")
 			}
 			if twice, came := stats.Duplicates-first.Duplicates, stats.Processed-first.Processed; twice != 2*came || came == 0 {

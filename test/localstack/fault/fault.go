@@ -1,4 +1,4 @@
-// Package fault is an HTTP proxy in front of a DynamoDB emulator with faults that emulators never
+// Package fault is an HTTP proxy in front of an emulator of DynamoDB or S3 with faults that emulators never
 // have: it throttles, refuses, applies and then fails, reports conflicts, delays and cuts, by
 // rules, and it counts calls and consumed capacity by operation.
 package fault
@@ -14,7 +14,8 @@ import (
 
 // Call is one request as rules see it.
 type Call struct {
-	Operation string // for example UpdateItem
+	Operation string // for example UpdateItem; at S3 the method
+	Path      string // of the URL: at S3 the bucket and the key
 	Body      []byte // the request's JSON
 }
 
@@ -24,7 +25,7 @@ type Call struct {
 type Rule struct {
 	Operation   string          // "" is every operation
 	Contains    string          // the request body contains this; "" is every body
-	Match       func(Call) bool // nil is every call; called concurrently
+	Match       func(Call) bool // nil is every call; called for one call at a time
 	Skip        int             // the first so many matching calls pass
 	Times       int             // the rule applies so often; 0 is without end
 	Probability float64         // of applying to a matching call after Skip; 0 is always
@@ -48,17 +49,21 @@ type Fault struct {
 	HalfAnswer bool    // the connection ends in the middle of the engine's answer
 }
 
-// Answer is an error answer of DynamoDB.
+// Answer is an error answer of DynamoDB, or of others with their own body.
 type Answer struct {
 	Status  int
 	Code    string // for example ThrottlingException
 	Message string
 	Fields  map[string]any // further members of the JSON document
+	Body    []byte         // in place of the JSON document
 }
 
 const exceptionPrefix = "com.amazonaws.dynamodb.v20120810#"
 
 func (a *Answer) body() []byte {
+	if a.Body != nil {
+		return a.Body
+	}
 	doc := map[string]any{"__type": exceptionPrefix + a.Code, "message": a.Message}
 	for name, value := range a.Fields {
 		doc[name] = value

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -126,9 +127,9 @@ func (p *Proxy) decide(c Call) Fault {
 	return Fault{}
 }
 
-// operation is the last part of X-Amz-Target.
+// operation is the last part of X-Amz-Target, and without one the method.
 func operation(r *http.Request) string {
-	target := r.Header.Get("X-Amz-Target")
+	target := cmp.Or(r.Header.Get("X-Amz-Target"), r.Method)
 	return target[strings.LastIndex(target, ".")+1:]
 }
 
@@ -137,7 +138,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	call := Call{Operation: operation(r), Body: body}
+	call := Call{Operation: operation(r), Path: r.URL.Path, Body: body}
 	p.count(call.Operation, func(u *Usage) { u.Calls++ })
 	f := p.decide(call)
 	if f.Delay > 0 && smithytime.SleepWithContext(r.Context(), f.Delay) != nil {

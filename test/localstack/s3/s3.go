@@ -2,6 +2,7 @@
 package s3
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,32 +20,15 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// Server is a running S3 with one bucket. It is safe for concurrent use.
+// Server is a running S3 with one bucket, behind a proxy that has faults on demand. It is safe for concurrent use.
 type Server struct {
-	Endpoint string // http://127.0.0.1:port
-	Bucket   string
+	*fault.Proxy
+	Bucket string
 
 	http *http.Server
-
-	mu     sync.Mutex
-	puts   map[string]int
-	inject func(Request) Fault
-}
-
-// Request is a call as the Inject hook sees it.
-type Request struct {
-	Method string
-	Key    string // empty for calls on the bucket
-	Put    int    // how often this key was put before; 0 for other methods
-}
-
-// Fault is trouble for one call. The zero value is none.
-type Fault struct {
-	Status int  // answer with this status; 0 is the real answer
-	Apply  bool // with Status: the call takes effect all the same
-	Cut    bool // cut the connection instead of answering
 }
 
 // Start opens the server on a free port of 127.0.0.1 and creates the bucket.
@@ -56,9 +39,12 @@ func Start(bucket string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("S3 emulator: %w", err)
 	}
-	s := &Server{Endpoint: "http://" + l.Addr().String(), Bucket: bucket, puts: map[string]int{}}
-	s.http = &http.Server{Handler: s.front(fake.Server())}
+	s := &Server{Bucket: bucket, http: &http.Server{Handler: fake.Server()}}
 	go s.http.Serve(l)
+	if s.Proxy, err = fault.Start("http://"+l.Addr().String(), 1); err != nil {
+		s.http.Close()
+		return nil, err
+	}
 	in := &s3.CreateBucketInput{Bucket: aws.String(bucket)}
 	if _, err := s.Client().CreateBucket(context.Background(), in); err != nil {
 		s.Stop()
@@ -77,14 +63,9 @@ func ForTest(t testing.TB) *Server {
 }
 
 // Stop closes the server and drops the objects.
-func (s *Server) Stop() { s.http.Close() }
-
-// Inject sets the hook that is asked before each call; nil injects nothing. It
-// may be called concurrently.
-func (s *Server) Inject(hook func(Request) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.inject = hook
+func (s *Server) Stop() {
+	s.Proxy.Stop()
+	s.http.Close()
 }
 
 // Client returns a new client; it does not retry, so that faults are seen.
@@ -140,53 +121,10 @@ func (s *Server) Text(ctx context.Context, key string) (string, error) {
 	return string(text), nil
 }
 
-func (s *Server) front(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fault := s.ask(r)
-		switch {
-		case fault.Status == 0 && !fault.Cut:
-			next.ServeHTTP(w, r)
-			return
-		case fault.Apply:
-			next.ServeHTTP(discard{http.Header{}}, r)
-		}
-		if fault.Cut {
-			panic(http.ErrAbortHandler)
-		}
-		w.Header().Set("Content-Type", "application/xml")
-		w.WriteHeader(fault.Status)
-		code := map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 409: "ConditionalRequestConflict",
-			503: "SlowDown"}[fault.Status]
-		if code == "" {
-			code = "InternalError"
-		}
-		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>injected</Message></Error>", code)
-	})
+// Failed is an error answer of S3.
+func Failed(status int) *fault.Answer {
+	code := cmp.Or(map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 409: "ConditionalRequestConflict",
+		503: "SlowDown"}[status], "InternalError")
+	return &fault.Answer{Status: status,
+		Body: fmt.Appendf(nil, "<Error><Code>%s</Code><Message>injected</Message></Error>", code)}
 }
-
-// ask counts the call and asks the hook about it.
-func (s *Server) ask(r *http.Request) Fault {
-	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	if bucket != s.Bucket {
-		bucket, key = "", ""
-	}
-	s.mu.Lock()
-	request := Request{Method: r.Method, Key: key}
-	if r.Method == http.MethodPut && key != "" {
-		request.Put = s.puts[key]
-		s.puts[key]++
-	}
-	hook := s.inject
-	s.mu.Unlock()
-	if hook == nil {
-		return Fault{}
-	}
-	return hook(request)
-}
-
-// discard is a ResponseWriter whose reader never hears the answer.
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header         { return d.header }
-func (d discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d discard) WriteHeader(int)             {}

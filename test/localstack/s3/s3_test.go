@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -8,8 +9,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
 func put(t *testing.T, s *Server, key, body string, condition *string) error {
@@ -48,32 +51,31 @@ func TestObjects(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		fault Fault
+		fault fault.Fault
 		want  string // object afterwards
 	}{
-		{"refused", Fault{Status: 503}, "absent"},
-		{"forbidden", Fault{Status: 403}, "absent"},
-		{"applied, then failed", Fault{Status: 500, Apply: true}, "body"},
-		{"cut", Fault{Cut: true}, "absent"},
-		{"applied, then cut", Fault{Cut: true, Apply: true}, "body"},
+		{"refused", fault.Fault{Answer: Failed(503)}, "absent"},
+		{"forbidden", fault.Fault{Answer: Failed(403)}, "absent"},
+		{"applied, then failed", fault.Fault{Forward: true, Answer: Failed(500)}, "body"},
+		{"cut", fault.Refused(), "absent"},
+		{"applied, then cut", fault.AppliedThenReset(), "body"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := ForTest(t)
-			var puts []int
-			s.Inject(func(r Request) Fault {
-				if r.Method == "PUT" && r.Key == "k" {
-					if puts = append(puts, r.Put); r.Put == 0 {
-						return tt.fault
-					}
-				}
-				return Fault{}
-			})
-			if err := put(t, s, "k", "body", nil); err == nil {
+			first := s.Add(&fault.Rule{Operation: "PUT", Times: 1, Fault: tt.fault,
+				Match: func(c fault.Call) bool { return c.Path == "/"+s.Bucket+"/k" }})
+			check.Must(t, put(t, s, "other", "body", nil))
+			err := put(t, s, "k", "body", nil)
+			if err == nil {
 				t.Error("no error")
+			}
+			api, answered := errors.AsType[smithy.APIError](err)
+			if answered == tt.fault.Reset || answered && api.ErrorMessage() != "injected" {
+				t.Errorf("error %v", err)
 			}
 			check.Equal(t, get(t, s, "k"), tt.want, "object")
 			check.NoError(t, put(t, s, "k", "body", nil), "second attempt")
-			check.Slices(t, puts, []int{0, 1}, "how often it was put before")
+			check.Equal(t, first.Hits(), 1, "faults")
 		})
 	}
 }
