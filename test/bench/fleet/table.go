@@ -21,8 +21,9 @@ import (
 // network is how long a call is under way, and which calls get no answer.
 type network struct {
 	trip  time.Duration // to the table and back, on average
-	spike *spike        // nil: none
 	began time.Time
+	// from and to are the spike, since the network began: a call takes spikeTimes as long.
+	from, to time.Duration
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -30,20 +31,12 @@ type network struct {
 	lost    int // so far
 }
 
-// spike is a time in which every call takes spikeTimes as long.
-type spike struct {
-	from, to time.Duration // since the network began
-}
-
 const spikeTimes = 4
 
 func (c Case) network() *network {
-	n := &network{trip: cmp.Or(c.Trip, 4*time.Millisecond), began: time.Now(), rng: rand.New(rand.NewPCG(c.Seed, 2))}
-	if c.Spike > 0 {
-		middle := c.Warm + c.For/2
-		n.spike = &spike{from: middle, to: middle + c.Spike}
-	}
-	return n
+	middle := c.Warm + c.For/2
+	return &network{trip: cmp.Or(c.Trip, 4*time.Millisecond), began: time.Now(), from: middle, to: middle + c.Spike,
+		rng: rand.New(rand.NewPCG(c.Seed, 2))}
 }
 
 // way returns how long one direction takes: half of the round trip, give or take a quarter.
@@ -51,7 +44,7 @@ func (n *network) way() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	way := n.trip*3/8 + time.Duration(n.rng.Int64N(int64(n.trip/4)))
-	if at := time.Since(n.began); n.spike != nil && at >= n.spike.from && at < n.spike.to {
+	if at := time.Since(n.began); at >= n.from && at < n.to {
 		way *= spikeTimes
 	}
 	return way

@@ -263,8 +263,8 @@ func (d *demo) measure(ctx context.Context) error {
 	pages := d.book.Pages()
 	r := &result{
 		ends: d.book.Ends(), hotDenied: d.book.Ends(hotEntity).Denied, errs: d.book.Errs(),
-		rpm: stored.sums("rpm", pages), tpm: stored.sums("tpm", pages),
-		hot: s.watcher.hot().resharded, hotWrites: float64(d.writes) / d.rushed,
+		usage: []sums{stored.sums("rpm", pages), stored.sums("tpm", pages)},
+		hot:   s.watcher.hot().resharded, hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
 		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.Events),

@@ -27,32 +27,39 @@ const hotLimit = "rpm"
 const sumEvery = 500
 
 // sumsOf returns the outcome of the requests for a limit, which were asked at some instants, from the
-// begin of the run on. Admitted tokens count from the answer on; allowed are the capacity, the refill
-// since the first request, and the give-backs.
+// begin of the run on.
 func sumsOf(p loadcheck.Page, asked []int64, begin, end int64) (out []sum) {
 	if len(p.Seen) == 0 || len(asked) == 0 {
 		return nil
 	}
-	rule, first := p.Seen[0], slices.Min(asked)
+	first := slices.Min(asked)
 	for at := begin; at <= end; at += sumEvery {
-		s := sum{At: float64(at-begin) / 1000}
+		s := sumAt(p, first, at)
+		s.At = float64(at-begin) / 1000
 		for _, sent := range asked {
 			if sent <= at {
 				s.Asked++
 			}
 		}
-		s.Allowed = float64(rule.Capacity) + float64(rule.Amount)*float64(max(0, at-first))/float64(rule.Period)
-		for _, e := range p.Events {
-			switch {
-			case e.Kind == loadcheck.Grant && e.Answered <= at:
-				s.Admitted += float64(e.Tokens)
-			case e.Kind == loadcheck.Return && e.Sent <= at:
-				s.Allowed += float64(e.Tokens)
-			}
-		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// sumAt returns the admitted and the allowed tokens of a limit until an instant. Admitted tokens count from
+// the answer on; allowed are the capacity, the refill since the first request, and the give-backs.
+func sumAt(p loadcheck.Page, first, at int64) (s sum) {
+	rule := p.Seen[0] // which does not change
+	s.Allowed = float64(rule.Capacity) + float64(rule.Amount)*float64(max(0, at-first))/float64(rule.Period)
+	for _, e := range p.Events {
+		switch {
+		case e.Kind == loadcheck.Grant && e.Answered <= at:
+			s.Admitted += float64(e.Tokens)
+		case e.Kind == loadcheck.Return && e.Sent <= at:
+			s.Allowed += float64(e.Tokens)
+		}
+	}
+	return s
 }
 
 //go:embed picture.svg

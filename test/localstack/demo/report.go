@@ -18,7 +18,7 @@ type result struct {
 	ends        clients.Ends
 	hotDenied   int // on the hot bucket
 	errs        []error
-	rpm, tpm    sums
+	usage       []sums // of rpm and tpm
 	worst       loadcheck.Judged
 	worstHot    loadcheck.Judged // of the hot bucket
 	busy        busy
@@ -69,10 +69,7 @@ func (r result) verdict() []string {
 			why = append(why, fmt.Sprintf(format, args...))
 		}
 	}
-	for _, u := range []struct {
-		limit string
-		sums
-	}{{"rpm", r.rpm}, {"tpm", r.tpm}} {
+	for _, u := range r.usage {
 		fail(u.diff != 0 || u.hourly != u.counters || u.daily != u.counters, "usage of %s differs by %d", u.limit, u.diff)
 		fail(u.counters <= 0, "no usage of %s", u.limit)
 		fail(u.unexplained != 0, "counters of %s are %d tokens away from what the clients did (%s)", u.limit, u.unexplained,
@@ -121,10 +118,7 @@ func (r result) print(w io.Writer) {
 		map[bool]string{true: "; this machine was too slow for the others"}[r.leftOut > 0], r.hotDenied)
 	say("\nUsage: the aggregator's snapshots against the consumption counters in the buckets, per entity and resource,")
 	say("hourly and daily; and the counters against the clients' own books, as far as lost answers leave those open.")
-	for _, u := range []struct {
-		limit string
-		sums
-	}{{"rpm", r.rpm}, {"tpm", r.tpm}} {
+	for _, u := range r.usage {
 		say("demo: usage %s snapshots=%d counters=%d diff=%d", u.limit, u.hourly, u.counters, u.diff)
 		say("demo: usage %s daily=%d clients=%d..%d unexplained=%d", u.limit, u.daily, u.low, u.high, u.unexplained)
 	}

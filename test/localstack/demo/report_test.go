@@ -28,13 +28,15 @@ func TestTheWorstAccountIsFound(t *testing.T) {
 
 // passing is a result with which nothing is wrong.
 func passing() result {
-	u := sums{hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
+	used := func(limit string) sums {
+		return sums{limit: limit, hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
+	}
 	return result{
 		ends:      clients.Ends{Granted: 10, Denied: 1, Unavailable: 2, Unknown: 1, Adjusted: 5, RolledBack: 1},
 		hotDenied: 1,
-		rpm:       u, tpm: u,
-		worst: loadcheck.Judged{Result: loadcheck.Result{Excess: -5}},
-		hot:   resharded{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
+		usage:     []sums{used("rpm"), used("tpm")},
+		worst:     loadcheck.Judged{Result: loadcheck.Result{Excess: -5}},
+		hot:       resharded{most: 4, end: 1, splits: 3, merges: 3}, hotWrites: 60, stored: 1,
 		busy:  busy{granted: 100, units: 50, excess: -1},
 		swept: 3, archive: archiveCheck{archived: 3, expired: 3}, kept: true,
 	}
@@ -67,10 +69,10 @@ func TestVerdictFindsEveryFault(t *testing.T) {
 		name, want string
 		break_     func(*result)
 	}{
-		{"snapshots behind", "usage of rpm differs", func(r *result) { r.rpm.hourly, r.rpm.diff = 9, 1 }},
-		{"differences that cancel", "usage of tpm differs by 2", func(r *result) { r.tpm.diff = 2 }},
+		{"snapshots behind", "usage of rpm differs", func(r *result) { r.usage[0].hourly, r.usage[0].diff = 9, 1 }},
+		{"differences that cancel", "usage of tpm differs by 2", func(r *result) { r.usage[1].diff = 2 }},
 		{"counters nobody explains", "2 tokens away from what the clients did (x on y)", func(r *result) {
-			r.tpm.unexplained, r.tpm.apart = 2, []string{"x on y"}
+			r.usage[1].unexplained, r.usage[1].apart = 2, []string{"x on y"}
 		}},
 		{"over-admission", "admitted too much", func(r *result) { r.worst.Excess = 1 }},
 		{"nothing ahead", "the busy tenant was granted nothing", func(r *result) { r.busy.granted = 0 }},

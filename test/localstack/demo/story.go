@@ -85,37 +85,27 @@ func (d *demo) story(why []string) story {
 }
 
 // grantsOf returns how much every limit admitted, tenant by tenant, and how much it allowed from its
-// first request until the end of the phase of this request: its capacity, the refill meanwhile, and
-// the give-backs. A phase ends at each of the instants, epoch ms.
+// first request until the last answer in the phase of this request. A phase ends at each of the instants,
+// epoch ms.
 func grantsOf(l *clients.Book, phases ...int64) []grants {
 	var out []grants
 	for _, a := range l.Accounts() {
 		p := l.Page(a)
-		events := p.Events
-		if len(p.Seen) == 0 || len(events) == 0 {
+		if len(p.Seen) == 0 || len(p.Events) == 0 {
 			continue
 		}
-		rule := p.Seen[0] // which does not change
-		first := slices.MinFunc(events, func(a, b loadcheck.Event) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
-		end := int64(math.MaxInt64)
+		first := slices.MinFunc(p.Events, func(a, b loadcheck.Event) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
+		end, last := int64(math.MaxInt64), int64(0)
 		if i := slices.IndexFunc(phases, func(at int64) bool { return at >= first }); i >= 0 {
 			end = phases[i]
 		}
-		var taken, back, last int64
-		for _, e := range events {
-			if e.Sent > end {
-				continue
-			}
-			last = max(last, e.Answered)
-			if e.Kind == loadcheck.Return {
-				back += e.Tokens
-			} else {
-				taken += e.Tokens
+		for _, e := range p.Events {
+			if e.Answered <= end {
+				last = max(last, e.Answered)
 			}
 		}
-		refill := float64(rule.Amount) * float64(last-first) / float64(rule.Period)
-		allowed := float64(rule.Capacity) + refill + float64(back)
-		out = append(out, grants{a.Entity, a.Resource, a.Limit, float64(taken), allowed})
+		s := sumAt(p, first, last)
+		out = append(out, grants{a.Entity, a.Resource, a.Limit, s.Admitted, s.Allowed})
 	}
 	return out
 }

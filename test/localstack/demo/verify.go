@@ -95,6 +95,7 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 // sums is the usage of one limit over all entities, and how far the sources
 // are apart, summed over entities so that differences do not cancel.
 type sums struct {
+	limit                   string
 	hourly, daily, counters int64
 	diff                    int64
 	low, high               int64    // the clients' knowledge
@@ -103,7 +104,7 @@ type sums struct {
 }
 
 func (s stored) sums(limit string, clients map[loadcheck.Account]loadcheck.Page) sums {
-	var out sums
+	out := sums{limit: limit}
 	all := map[loadcheck.Account]bool{}
 	for _, a := range slices.Concat(slices.Collect(maps.Keys(s.hourly)), slices.Collect(maps.Keys(s.daily)),
 		slices.Collect(maps.Keys(s.counters)), slices.Collect(maps.Keys(clients))) {
