@@ -75,13 +75,13 @@ h, d, or like 90s; default m), up to CAPACITY (default: AMOUNT). Or one of these
 NAME=AMOUNT@CALENDAR is a quota: AMOUNT tokens, or dollars, in each period of the
 calendar: daily, weekly, monthly, quarterly, yearly or a cron expression, and a time
 zone; or a length, which begins with the first use.
-NAME=AMOUNT@in-flight/EPOCH is how many are at work at once. Slots of processes that
-died are free again one or two epochs later.
+NAME=AMOUNT@in-flight/EPOCH bounds the requests in flight. Slots of processes that died
+are free again after one or two epochs.
 NAME=blocked denies everything. NAME=unlimited only counts.
 
 A limit may end in +soft: it counts and denies nothing. +floors:CLASS=PERCENT,... is how
 much of the capacity requests of a class leave to others. +ahead:TIME lets busy processes
-take tokens ahead, and hold them for so long.
+take tokens ahead, and hold them for up to that time.
 
   rpm=600                            600 per minute
   tpm=40000/m:80000                  40000 per minute, bursts of up to 80000
@@ -89,7 +89,7 @@ take tokens ahead, and hold them for so long.
   rpd=1000@daily                     1000 from midnight to midnight, UTC
   "budget=$500@monthly Asia/Tokyo"   500 dollars a month
   "runs=20@5h after first use"       20 in the five hours that begin with the first
-  jobs=20@in-flight/2m               20 at work at once, epochs of two minutes
+  jobs=20@in-flight/2m               20 in flight, epochs of two minutes
   rpm=600+floors:batch=40            600 per minute; batch leaves 40 percent to others
   rps=1000/s+ahead:500ms             1000 per second, taken ahead for at most half a second
   rpm=600+soft                       600 per minute, to be tried on real traffic`

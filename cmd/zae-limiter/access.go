@@ -16,7 +16,7 @@ type shownAccess struct {
 
 const accessLong = `There is a switch for an entity on a resource, one for the entity, and one for the
 resource. The first of them that is set decides; if none is, requests are served. Limits
-stay as they are. The change is shown first, and has to be confirmed (or --yes).`
+stay as they are. The command shows the change first, and asks (unless --yes).`
 
 // accessCommands are the commands that set the switch of a scope.
 func accessCommands(a *app) (out []*cobra.Command) {
@@ -32,13 +32,13 @@ func accessCommands(a *app) (out []*cobra.Command) {
 				"  zae-limiter enable -r gpt-4 --inherit",
 			then: "Its requests are refused within a minute."},
 		{to: admin.AccessEnabled, name: "enable", flags: " [--inherit]",
-			short: "serve requests by their limits, even where a wider switch says disabled",
-			long:  "Serve requests by their limits, even where a wider switch says disabled.\n\n" + accessLong,
+			short: "serve requests by their limits, even if a wider switch disables them",
+			long:  "Serve requests by their limits, even if a wider switch disables them.\n\n" + accessLong,
 			then:  "Its requests are served by their limits."},
 		{to: admin.AccessBypassed, name: "bypass",
 			short: "grant every request and take nothing for it, whatever the limits",
 			long: "Grant every request and take nothing for it, whatever the limits. It is not counted as\n" +
-				"usage. Python clients before 0.17 go by the limits.\n\n" + accessLong + "\nenable --inherit ends it.",
+				"usage. Python clients before 0.17 apply the limits.\n\n" + accessLong + "\nenable --inherit ends it.",
 			then: "Its requests are granted within a minute, and take nothing."},
 	} {
 		inherit := false
@@ -55,7 +55,7 @@ func accessCommands(a *app) (out []*cobra.Command) {
 				func() (admin.Reached, error) { return run.ns.SetAccess(run.ctx, at, to) }}
 		})
 		if c.flags != "" {
-			cmd.Flags().BoolVar(&inherit, "inherit", false, "decide nothing here: neither enabled nor disabled")
+			cmd.Flags().BoolVar(&inherit, "inherit", false, "set nothing here: neither enabled nor disabled")
 		}
 		out = append(out, cmd)
 	}
@@ -69,11 +69,11 @@ func cascadeCommand(a *app) *cobra.Command {
 	var to admin.Cascade
 	return decideCommand(a, &cobra.Command{
 		Use:   "cascade on|off|inherit {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE}",
-		Short: "charge parents too, or not, whatever the entities themselves say",
-		Long: "Charge what requests take to the parent of their entity too, or not, whatever the\n" +
-			"entity itself says (entity create --charge-parent). There is a policy for an entity on a\n" +
-			"resource, one for the entity, and one for the resource. The first of them that is set\n" +
-			"decides. The change is shown first, and has to be confirmed (or --yes).",
+		Short: "switch charging of parents on or off, whatever the entities say",
+		Long: "Charge requests to the parent of their entity too, or not, whatever the entity itself\n" +
+			"says (entity create --charge-parent). There is a policy for an entity on a resource, one\n" +
+			"for the entity, and one for the resource. The first of them that is set decides. The\n" +
+			"command shows the change first, and asks (unless --yes).",
 		Example: "  zae-limiter cascade off -r embeddings",
 		Args: func(c *cobra.Command, words []string) (err error) {
 			if err = countArguments(c, words); err != nil {

@@ -70,9 +70,9 @@ func root(a *app) *cobra.Command {
 	cmd.AddCommand(accessCommands(a)...)
 	cmd.Long = cmd.Short + `.
 
-The exit status is 0 when the command has done its work, 1 when it failed, and 2 when
-it was wrong. It is 3 when the work is done and the answer is no: plan found changes,
-status or a check found something wrong, a bucket has no limits, replay left something,
+The exit status is 0 if the command succeeded, 1 if it failed, and 2 if its arguments
+were wrong. It is 3 if the command succeeded and the answer is no: plan found changes,
+status or a check found a problem, a bucket has no limits, replay left something,
 or load saw more admitted than allowed.`
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(a)
@@ -84,9 +84,9 @@ or load saw more admitted than allowed.`
 		"namespace (ZAEL_NAMESPACE)")
 	f.StringVar(&a.region, "region", "", "AWS region (AWS_REGION)")
 	f.StringVar(&a.endpoint, "endpoint-url", "", "address of DynamoDB (AWS_ENDPOINT_URL_DYNAMODB)")
-	f.StringVar(&a.principal, "principal", "", "principal of changes, for the audit trail (default: as AWS names you)")
+	f.StringVar(&a.principal, "principal", "", "author of changes, for the audit trail (default: your AWS identity)")
 	f.StringVarP(&a.format, "output", "o", "table", "table, csv or json")
-	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "of each request to DynamoDB")
+	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "for each request to DynamoDB")
 	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if !slices.Contains(formats, a.format) {
 			return usage(c, "-o %s: accepted are table, csv and json", a.format)

@@ -16,9 +16,9 @@ func auditCommand(a *app) *cobra.Command {
 	var most int
 	var since, until time.Time
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "audit [-e ENTITY | -r RESOURCE | --all]", Short: "list who changed what, the newest first",
-		Long: "List who changed what about an entity, the limits of a resource for everybody,\n" +
-			"the namespace, or with --all about any of them, the newest first.",
+		Use: "audit [-e ENTITY | -r RESOURCE | --all]", Short: "list changes and their authors, newest first",
+		Long: "List changes of an entity, of the limits of a resource for everybody, of the\n" +
+			"namespace, or with --all of any of them, and their authors, newest first.",
 		Example: "  zae-limiter audit -e acme\n  zae-limiter audit --all --from 2026-11-01 --to 2026-11-02",
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			switch {
@@ -43,11 +43,11 @@ func auditCommand(a *app) *cobra.Command {
 		return said, err
 	})
 	named(cmd, &about, "about an entity", "about the limits of a resource")
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "about everything in the namespace")
-	cmd.Flags().StringVar(&from, "from", "", "that happened then or later, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "that happened before then, UTC")
-	cmd.Flags().StringVar(&before, "before", "", "go on after the event of this ID")
-	cmd.Flags().IntVar(&most, "max", 100, "events; 0: all")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "everything in the namespace")
+	cmd.Flags().StringVar(&from, "from", "", "first instant, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "end, excluded, UTC")
+	cmd.Flags().StringVar(&before, "before", "", "continue after the event with this ID")
+	cmd.Flags().IntVar(&most, "max", 100, "at most so many events; 0: all")
 	return cmd
 }
 

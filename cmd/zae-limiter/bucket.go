@@ -27,7 +27,7 @@ type shownBucket struct {
 
 func peekCommand(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
-		Use: "peek ENTITY RESOURCE", Short: "show what an entity has left, and its parents; takes nothing",
+		Use: "peek ENTITY RESOURCE", Short: "show the tokens left of an entity and its parents; takes nothing",
 	}, func(c *call) (answer, error) {
 		buckets, err := c.ns.Peek(c.ctx, c.args[0], c.args[1])
 		if err != nil && len(buckets) == 0 {
@@ -87,15 +87,15 @@ func once(ns *admin.Namespace, id string) (*admin.Namespace, error) {
 	return ns.Once(id)
 }
 
-const idFlag = "carried out once for this id within three days, whatever became of the answer"
+const idFlag = "carried out once for this id within three days, even if the answer was lost"
 
 func resetCommand(a *app) *cobra.Command {
 	id := ""
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "fill a bucket up, all limits or those named; forgives debt",
-		Long: "Fill a bucket up, all limits or those named. Debt is forgiven. A bucket that cannot be\n" +
-			"read is removed, so the next request finds a full one. What it holds is shown first, and\n" +
-			"it has to be confirmed (or --yes).",
+		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "refill a bucket, all limits or the named ones; forgives debt",
+		Long: "Refill a bucket, all limits or the named ones. Debt is forgiven. A bucket that cannot be\n" +
+			"read is removed, so the next request finds a full one. The command shows the contents\n" +
+			"first, and asks (unless --yes).",
 	}, func(c *call) (answer, error) {
 		return c.reset(id)
 	})
@@ -130,7 +130,7 @@ func creditCommand(a *app) *cobra.Command {
 	tokens, id := limiter.Costs{}, ""
 	cmd := a.inNamespace(&cobra.Command{
 		Use:   "credit ENTITY RESOURCE LIMIT=AMOUNT...",
-		Short: "add tokens to a bucket: a rate is filled to its capacity at most, a quota gets more",
+		Short: "add tokens to a bucket: to a rate up to its capacity, to a quota on top of its amount",
 		Example: `  zae-limiter credit acme gpt-4 tpm=5000
   zae-limiter credit acme gpt-4 'budget=$50' --id invoice-4711`,
 		PreRunE: func(c *cobra.Command, names []string) error { return amountsIn(c, names[2:], tokens) },
@@ -168,7 +168,7 @@ func raiseCommand(a *app) *cobra.Command {
 	var until time.Time
 	cmd := a.inNamespace(&cobra.Command{
 		Use:   "raise ENTITY RESOURCE LIMIT[=AMOUNT]...",
-		Short: "raise limits of an entity for a while: more tokens a period, from now until a time",
+		Short: "raise limits of an entity for a while: more tokens per period, from now until a time",
 		Example: `  zae-limiter raise acme gpt-4 rpm=500 --until 2026-12-01T00:00:00Z
   zae-limiter raise acme gpt-4 'budget=$50' --for 1 --id ticket-4711
   zae-limiter raise acme gpt-4 budget --end`,
@@ -203,9 +203,9 @@ func raiseCommand(a *app) *cobra.Command {
 		}
 		return answer{value: map[string]any{"raises": done}, rows: r}, err
 	})
-	cmd.Flags().StringVar(&text, "until", "", "time at which the raise ends: of a quota, the next edge of a period")
-	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; this has to be confirmed (or --yes)")
-	cmd.Flags().IntVar(&periods, "for", 0, "so many periods: of a quota the present one and those that follow")
+	cmd.Flags().StringVar(&text, "until", "", "end of the raise; for a quota, the next edge of a period")
+	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; asks (unless --yes)")
+	cmd.Flags().IntVar(&periods, "for", 0, "so many periods; for a quota the present one and the next ones")
 	cmd.Flags().StringVar(&id, "id", "", idFlag)
 	return a.asks(cmd)
 }

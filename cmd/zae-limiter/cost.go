@@ -47,7 +47,7 @@ func costCommand(a *app) *cobra.Command {
 	cmd := a.does(&cobra.Command{
 		Use: "cost --rate R", Short: "compute what a month costs",
 		Long: `Compute what a month of 730 hours costs in us-east-1: requests, storage, functions, logs,
-metrics and alarms. Each path takes the units that were measured. Denials come on top: at
+metrics and alarms. Each path has the units that were measured. Denials come on top: at
 most one write a second for each process and bucket.
 
 Entities may be idle at times. Then stored limits cost less than the line says, and so does
@@ -79,23 +79,23 @@ explains the lines.`,
 	})
 	f := cmd.Flags()
 	f.Float64Var(&u.Rate, "rate", 0, "granted requests per second, on average")
-	f.Float64Var(&u.Settled, "settle", 0, "part of them that is settled, 0 to 1")
+	f.Float64Var(&u.Settled, "settle", 0, "settled part of these requests, 0 to 1")
 	f.IntVar(&u.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&u.Processes, "processes", 1, "processes that take from every entity")
-	f.Float64Var(&u.Starts, "starts", 30, "how often a month each process begins anew: deployments, Lambda environments")
-	f.DurationVar(&ahead, "ahead", 0, "how long tokens are taken ahead (Options.Ahead); half of the fill time at most")
+	f.Float64Var(&u.Starts, "starts", 30, "starts of each process in a month: deployments, Lambda environments")
+	f.DurationVar(&ahead, "ahead", 0, "how long tokens are taken ahead (Options.Ahead); at most half of the fill time")
 	f.DurationVar(&within, "settle-within", 0, "how long settlements wait for a charge (Options.SettleWithin)")
 	f.IntVar(&u.Entities, "entities", 1, "entities and resources that are in use all the time")
-	f.Float64Var(&u.Skew, "skew", 0, "exponent of Zipf's law by which entities are used; 0: all of them all the time")
-	f.IntVar(&u.Windows, "windows", 2, "windows of usage: 1 hours, 2 days too, 3 months too; 0: none")
+	f.Float64Var(&u.Skew, "skew", 0, "exponent of Zipf's law for the use of entities; 0: all of them all the time")
+	f.IntVar(&u.Windows, "windows", 2, "windows of usage: 1 hours; 2 also days; 3 also months; 0 none")
 	f.Float64Var(&u.FoldSeconds, "fold", 60, "seconds between writes of usage (aggregatorFoldSeconds); 0: not folded")
-	f.BoolVar(&u.LimitsInCode, "limits-in-code", false, "no stored limits are read")
-	f.IntVar(&u.SnapshotDays, "snapshot-days", 90, "days for which usage is kept (snapshotTtlDays)")
+	f.BoolVar(&u.LimitsInCode, "limits-in-code", false, "read no stored limits")
+	f.IntVar(&u.SnapshotDays, "snapshot-days", 90, "days that usage is kept (snapshotTtlDays)")
 	f.IntVar(&u.StreamShards, "stream-shards", 4, "shards of the table's stream: a new table has four")
-	f.Float64Var(&u.Audits, "audits", 0, "audit events that are archived in a month")
-	f.Float64Var(&u.Utilization, "utilization", 0.5, "part of provisioned capacity that is used on average, up to 1")
+	f.Float64Var(&u.Audits, "audits", 0, "archived audit events in a month")
+	f.Float64Var(&u.Utilization, "utilization", 0.5, "used part of provisioned capacity on average, up to 1")
 	f.BoolVar(&d.provisioned, "provisioned", false, "capacity is provisioned, not on demand")
-	f.BoolVar(&d.tableOnly, "table-only", false, "only what DynamoDB charges")
-	f.StringVar(&d.template, "template", "", "the synthesized template of the stack; default options if there is none")
+	f.BoolVar(&d.tableOnly, "table-only", false, "only the charges of DynamoDB")
+	f.StringVar(&d.template, "template", "", "synthesized template of the stack (default: default options)")
 	return cmd
 }

@@ -32,16 +32,16 @@ func dashboardCommand(a *app) *cobra.Command {
 	address, most := "localhost:8082", 100
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "dashboard", Short: "a page of budgets, limits, denials and usage, until Ctrl-C",
-		Long: `Serve a page for people that shows what peek, usage and limits list print: budgets and
-limits, what is left of them, denied requests, stored limits, and, of a tenant or a
-resource, usage of this month and the last. It changes nothing.
+		Long: `Serve a web page with the output of peek, usage and limits list: budgets and limits, what
+is left of them, denied requests, stored limits, and for a tenant or a resource the usage
+of this month and the last. It changes nothing.
 
-Each look reads the table: 5 read units for a bucket with its limits, of which it shows
-100 at most (--most), and one for each scope of stored limits. The usage of a tenant is
-120 read units at most for each resource.
+Each view reads the table: 5 read units for a bucket with its limits, of which it shows
+at most 100 (--most), and one for each scope of stored limits. The usage of a tenant is
+at most 120 read units for each resource.
 
-It has neither TLS nor authentication, and is reached from this machine only, unless
---http says otherwise.`,
+It has neither TLS nor authentication, and listens on this machine only, unless --http
+says otherwise.`,
 		Example: "  zae-limiter dashboard\n  zae-limiter dashboard --http localhost:9000 -n prod",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch host, _, err := net.SplitHostPort(address); {

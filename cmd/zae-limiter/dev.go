@@ -37,14 +37,14 @@ func devCommand(a *app) *cobra.Command {
 		cache = os.TempDir()
 	}
 	cmd := a.does(&cobra.Command{
-		Use: "dev [-- COMMAND...]", Short: "a local table with its functions, until Ctrl-C; prints the line that finds it",
+		Use: "dev [-- COMMAND...]", Short: "run a local table with its functions until Ctrl-C; prints how to reach it",
 		Long: `Start a local DynamoDB with a table and a namespace to develop against. The aggregator
-runs too: it counts usage, and refills and splits buckets. One line is printed. Run it in
-another shell, and programs there find the table: it sets AWS_ENDPOINT_URL_DYNAMODB and the
-like, ZAEL_STACK and ZAEL_NAMESPACE. Ctrl-C ends it, and the data is gone then.
+runs too: it counts usage, and refills and splits buckets. It prints one line. Run that
+in another shell, and programs there find the table: it sets AWS_ENDPOINT_URL_DYNAMODB and
+the like, ZAEL_STACK and ZAEL_NAMESPACE. Ctrl-C ends it and deletes the data.
 
-With a command after --, dev runs that in the same environment, and ends with it and its
-exit status.
+With a command after --, dev runs the command in that environment, and ends when it ends,
+with the same exit status.
 
 The emulator is dynoxide on Linux with x86-64, which needs npm the first time, and
 DynamoDB Local elsewhere, which needs Java 17 too. Both are installed into --emulators.
@@ -66,8 +66,8 @@ There is no archiver: local emulators expire nothing that it could archive.`,
 	cmd.Flags().StringVar(&f.engine, "engine", string(defaultEngine()), "dynoxide or dynamodb-local")
 	cmd.Flags().StringVar(&f.folder, "emulators", filepath.Join(cache, "zae-limiter"),
 		"folder in whose node_modules they are")
-	cmd.Flags().IntVar(&f.port, "port", 0, "of the local DynamoDB (default: a free one)")
-	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "leave the stream alone")
+	cmd.Flags().IntVar(&f.port, "port", 0, "port of the local DynamoDB (default: a free one)")
+	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "do not read the stream")
 	complete(cmd, "engine", []string{string(emulator.Dynoxide), string(emulator.DynamoDBLocal)})
 	return cmd
 }

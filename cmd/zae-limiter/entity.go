@@ -13,7 +13,8 @@ import (
 )
 
 func entityCommand(a *app) *cobra.Command {
-	return group("entity", "who is limited, described", entityCreate(a), entityGet(a), entityMove(a), entityDelete(a),
+	return group("entity", "names, parents and metadata of entities",
+		entityCreate(a), entityGet(a), entityMove(a), entityDelete(a),
 		entityChildren(a))
 }
 
@@ -29,7 +30,7 @@ func entityCreate(a *app) *cobra.Command {
 	var e admin.Entity
 	var metadata string
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "create ID", Short: "describe an entity; only needed for names, metadata and parents",
+		Use: "create ID", Short: "describe an entity: only for a name, metadata or a parent",
 		PreRunE: func(c *cobra.Command, names []string) error {
 			if e.ID = names[0]; metadata == "" {
 				return nil
@@ -53,10 +54,10 @@ func entityCreate(a *app) *cobra.Command {
 		created, err := c.ns.CreateEntity(c.ctx, e)
 		return entitiesAnswer(created), err
 	})
-	cmd.Flags().StringVar(&e.Name, "name", "", "to show to people (default: the ID)")
-	cmd.Flags().StringVar(&e.Parent, "parent", "", "entity that this one belongs to")
-	cmd.Flags().BoolVar(&e.Cascade, "charge-parent", false, "what it takes is charged to its parent too")
-	cmd.Flags().StringVar(&metadata, "metadata", "", "JSON object to keep with it")
+	cmd.Flags().StringVar(&e.Name, "name", "", "display name (default: the ID)")
+	cmd.Flags().StringVar(&e.Parent, "parent", "", "parent entity")
+	cmd.Flags().BoolVar(&e.Cascade, "charge-parent", false, "charge its requests to its parent too")
+	cmd.Flags().StringVar(&metadata, "metadata", "", "JSON object to store with it")
 	return cmd
 }
 
@@ -112,9 +113,9 @@ func entityMove(a *app) *cobra.Command {
 	var alone bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "move ID {--parent ID | --no-parent}", Short: "give an entity another parent, or none",
-		Long: "Give an entity another parent, or none. Whether it is charged to its parent stays as it\n" +
-			"is; clients charge the new one within a minute. If it fails, give it again. The change is\n" +
-			"shown first, and has to be confirmed (or --yes).",
+		Long: "Give an entity another parent, or none. Its flag to charge the parent stays as it is;\n" +
+			"clients charge the new parent within a minute. If it fails, repeat it. The command shows\n" +
+			"the change first, and asks (unless --yes).",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if (parent != "") == alone {
 				return usage(c, "--parent or --no-parent?")
@@ -124,8 +125,8 @@ func entityMove(a *app) *cobra.Command {
 	}, func(c *call) (answer, error) {
 		return c.move(parent)
 	})
-	cmd.Flags().StringVar(&parent, "parent", "", "entity that this one belongs to from now on")
-	cmd.Flags().BoolVar(&alone, "no-parent", false, "it belongs to none")
+	cmd.Flags().StringVar(&parent, "parent", "", "new parent entity")
+	cmd.Flags().BoolVar(&alone, "no-parent", false, "no parent")
 	return a.asks(cmd)
 }
 
@@ -159,7 +160,7 @@ func belongs(e admin.Entity) string {
 
 func entityChildren(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
-		Use: "children ID", Short: "list the entities that belong to one",
+		Use: "children ID", Short: "list the children of an entity",
 	}, func(c *call) (answer, error) {
 		children, err := collect(c.ns.Children(c.ctx, c.args[0]), 0)
 		return entitiesAnswer(children...), err
@@ -169,9 +170,9 @@ func entityChildren(a *app) *cobra.Command {
 func entityDelete(a *app) *cobra.Command {
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "delete ID", Short: "remove an entity with its limits, buckets and usage",
-		Long: "Remove an entity with its limits, buckets and usage. All but the usage is shown first,\n" +
-			"and it has to be confirmed (or --yes). What is recorded about it stays. Requests of children\n" +
-			"that charge it fail from then on: move or remove these first.",
+		Long: "Remove an entity with its limits, buckets and usage. The command shows all but the usage\n" +
+			"first, and asks (unless --yes). The audit trail stays. Requests of children that charge it\n" +
+			"fail from then on: move or remove these first.",
 	}, func(c *call) (answer, error) {
 		id := c.args[0]
 		question := fmt.Sprintf("Remove entity %q with its limits, buckets and usage, for good?", id)

@@ -42,7 +42,7 @@ func (n *name) Type() string { return "string" }
 
 // everybodyFlag adds --everybody, which says in words that no scope is named.
 func everybodyFlag(cmd *cobra.Command, everybody *bool) *cobra.Command {
-	cmd.Flags().BoolVar(everybody, "everybody", false, "everybody's default on everything, where no scope is named")
+	cmd.Flags().BoolVar(everybody, "everybody", false, "everybody's default on everything, if no scope is named")
 	return cmd
 }
 

@@ -36,9 +36,9 @@ func limitsSet(a *app) *cobra.Command {
 	var l limitsChange
 	var limits []limiter.Limit
 	cmd := l.flags(a, a.inNamespace(&cobra.Command{
-		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits, and keep the others",
-		Long: "Store limits, and bring them to all buckets. Limits of other names stay. The difference\n" +
-			"is shown first, and has to be confirmed (or --yes).\n\n" + manifest.Syntax,
+		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits; others stay",
+		Long: "Store limits, and bring them to all buckets. Limits with other names stay. The command\n" +
+			"shows the difference first, and asks (unless --yes).\n\n" + manifest.Syntax,
 		Example: "  zae-limiter limits set -r gpt-4 rpm=600 tpm=40000\n" +
 			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
 			"  zae-limiter limits set --everybody --replace rpm=100",
@@ -127,9 +127,9 @@ func limitsDelete(a *app) *cobra.Command {
 	var l limitsChange
 	return l.flags(a, a.inNamespace(&cobra.Command{
 		Use:   "delete [-e ENTITY] [-r RESOURCE]",
-		Short: "remove the limits of one scope; the next wider one is in force then",
-		Long: "Remove all limits of one scope; the next wider one is in force then. They are shown\n" +
-			"first, and it has to be confirmed (or --yes).",
+		Short: "remove the limits of one scope; then the next wider one applies",
+		Long: "Remove all limits of one scope; then the next wider one applies. The command shows them\n" +
+			"first, and asks (unless --yes).",
 		PreRunE: func(c *cobra.Command, _ []string) error { return l.check(c) },
 	}, func(c *call) (answer, error) {
 		return l.remove(c)

@@ -36,18 +36,18 @@ func loadCommand(a *app) *cobra.Command {
 	var limits, costs []string
 	var report string
 	cmd := a.does(&cobra.Command{
-		Use: "load", Short: "load a table with requests and report what became of them",
+		Use: "load", Short: "send a load of requests to a table and report the results",
 		Long: `Send requests to a table as a fleet would, and report what was admitted, how long it
 took, and what it cost. It writes to the table: to buckets of the entities load-1,
 load-2, ... on the resource load, by default.
 
-Requests arrive independently of how fast they are answered. Each is made by one of
---processes limiters that share nothing but the table.
+Requests arrive however fast they are answered. Each is made by one of --processes
+limiters that share nothing but the table.
 
 The exit status is 3 if more was admitted in any window of time than the limits allow,
-be it one token. A grant counts in a window only if its whole call lies in it, so what is
-reported did happen. Limits may change meanwhile. But if others give back, reset or credit
-tokens of these buckets meanwhile, that looks like too much.
+even by one token. A grant counts in a window only if its whole call lies in it, so every
+reported excess is real. Limits may change during the load. But if others give back, reset
+or credit tokens of these buckets, that looks like an excess.
 
 ` + manifest.Syntax,
 		Example: "  zae-limiter load --rate 200 --duration 30s --limit rpm=600 --report load.html\n" +
@@ -71,18 +71,18 @@ tokens of these buckets meanwhile, that looks like too much.
 		return a.load(c.ctx, p, report)
 	})
 	f := cmd.Flags()
-	f.Float64Var(&p.Rate, "rate", 50, "requests per second, all together")
-	f.DurationVar(&p.Duration, "duration", 10*time.Second, "for how long requests arrive")
+	f.Float64Var(&p.Rate, "rate", 50, "requests per second in total")
+	f.DurationVar(&p.Duration, "duration", 10*time.Second, "how long requests arrive")
 	f.StringVar(&p.Arrivals, "arrivals", poisson, "poisson, constant or bursts")
 	f.IntVar(&p.Processes, "processes", 4, "limiters that share nothing but the table")
 	f.IntVar(&p.Entities, "entities", 1, "number of entities")
-	f.StringVar(&p.Prefix, "prefix", "load-", "of the names of entities; a number follows")
-	f.Float64Var(&p.Skew, "skew", 0, "how unevenly entities ask: number k in proportion to 1/k^skew; 0: all the same")
+	f.StringVar(&p.Prefix, "prefix", "load-", "prefix of the entities' names; a number follows")
+	f.Float64Var(&p.Skew, "skew", 0, "how unevenly entities ask: number k in proportion to 1/k^skew; 0: equally")
 	f.VarP((*name)(&p.Resource), "resource", "r", "resource")
-	f.StringArrayVar(&limits, "limit", nil, "limit to bring along, may be repeated (default: stored ones)")
+	f.StringArrayVar(&limits, "limit", nil, "limit of the requests, may be repeated (default: stored ones)")
 	f.StringArrayVar(&costs, "cost", nil, "NAME=TOKENS, may be repeated (default: one of each --limit)")
-	f.Uint64Var(&p.Seed, "seed", 1, "of arrivals and choices")
-	f.StringVar(&report, "report", "", "HTML file to write the report with its plots to")
+	f.Uint64Var(&p.Seed, "seed", 1, "seed of arrivals and choices")
+	f.StringVar(&report, "report", "", "HTML file for the report with its plots")
 	complete(cmd, "arrivals", arrivalKinds)
 	return cmd
 }

@@ -36,9 +36,9 @@ func planCommand(a *app) *cobra.Command {
 func applyCommand(a *app) *cobra.Command {
 	cmd := a.does(&cobra.Command{
 		Use: "apply FILE", Short: "store the limits and entities that a manifest declares",
-		Long: "Store what a manifest (YAML or JSON, - for standard input) declares: limits, switches,\n" +
-			"and entities with their parents. What an earlier one declared, and this one does not,\n" +
-			"is deleted. What nobody declared stays.",
+		Long: "Store the declarations of a manifest (YAML or JSON, - for standard input): limits,\n" +
+			"switches, and entities with their parents. Items that only an earlier manifest declared\n" +
+			"are deleted. Items that none declared stay.",
 		PreRunE: func(c *cobra.Command, files []string) error {
 			if files[0] == "-" && !a.yes {
 				return usage(c, "the manifest comes from where the answer would: --yes is needed")

@@ -25,7 +25,7 @@ func namespacesAnswer(all ...admin.NamespaceInfo) answer {
 
 func namespaceRegister(a *app) *cobra.Command {
 	return a.onTable(&cobra.Command{
-		Use: "register NAME", Short: "make a namespace, if there is none of that name",
+		Use: "register NAME", Short: "create a namespace, if none has that name",
 	}, func(c *call) (answer, error) {
 		if _, err := c.all.Register(c.ctx, c.args[0]); err != nil {
 			return answer{}, err
@@ -47,7 +47,7 @@ func namespaceList(a *app) *cobra.Command {
 			}
 			return namespacesAnswer(found...), err
 		})
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that were deleted and are not purged yet")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also deleted ones that are not purged yet")
 	return cmd
 }
 

@@ -14,12 +14,12 @@ import (
 )
 
 func policyCommand(a *app) *cobra.Command {
-	return group("policy", "what holds for the whole namespace", policyGet(a), policySet(a))
+	return group("policy", "settings of the whole namespace", policyGet(a), policySet(a))
 }
 
 func policyGet(a *app) *cobra.Command {
 	return a.inNamespace(&cobra.Command{
-		Use: "get", Short: "show what holds when the table does not answer, and how long audit events are kept",
+		Use: "get", Short: "show the policy for a table that does not answer, and how long audit events are kept",
 	}, policyAnswer)
 }
 
@@ -53,9 +53,9 @@ func policySet(a *app) *cobra.Command {
 	}
 	cmd := a.inNamespace(&cobra.Command{
 		Use:   "set [--on-unavailable block|allow|undecided] [--audit-retention DAYS]",
-		Short: "change what holds for the whole namespace",
-		Long: "Change what holds for the whole namespace. The difference is shown first, and has to be\n" +
-			"confirmed (or --yes).",
+		Short: "change settings of the whole namespace",
+		Long: "Change settings of the whole namespace. The command shows the difference first, and asks\n" +
+			"(unless --yes).",
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if _, ok := policies[unavailable]; unavailable != "" && !ok {
 				return usage(c, "--on-unavailable %s: accepted are block, allow and undecided", unavailable)

@@ -32,15 +32,14 @@ func replayCommand(a *app) *cobra.Command {
 	var stack string
 	var deliver bool
 	cmd := a.does(&cobra.Command{
-		Use: "replay [--deliver]", Short: "list what the functions gave up; --deliver delivers it again",
-		Long: `List what the functions of a deployed stack gave up or set aside: batches in the
-failed records bucket, and malformed records there and in the archive bucket.
+		Use: "replay [--deliver]", Short: "list records that the functions gave up; --deliver delivers them again",
+		Long: `List the records that the functions of a deployed stack gave up or set aside: batches in
+the failed records bucket, and malformed records there and in the archive bucket.
 
-Without --deliver nothing is changed, and the list says what a replay would count.
-With it, every object is given to its function, and deleted when all of it came through;
-that has to be confirmed (or --yes).
-Nothing is counted or archived twice, so a replay may be repeated at any time. The
-exit status is 3 while anything is left.
+Without --deliver nothing is changed, and the list says what a replay would count. With it,
+the command asks (unless --yes), then sends every object to its function, and deletes the
+object if all of it succeeded. Nothing is counted or archived twice, so a replay may be
+repeated at any time. The exit status is 3 while anything is left.
 
 It needs cloudformation:DescribeStacks, lambda:GetFunctionConfiguration and
 InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem.`,
@@ -59,7 +58,7 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 		return a.replay(c.ctx, all, deliver), nil
 	})
 	cmd.Flags().StringVar(&stack, "stack", stackName, "name of the stack")
-	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what came through")
+	cmd.Flags().BoolVar(&deliver, "deliver", false, "deliver, and delete what succeeded")
 	return a.asks(cmd)
 }
 

@@ -26,23 +26,23 @@ type serveFlags struct {
 func serveCommand(a *app) *cobra.Command {
 	var f serveFlags
 	cmd := a.does(&cobra.Command{
-		Use: "serve [--config FOLDER]", Short: "answer Envoy, and programs in any language, until SIGTERM",
-		Long: `Answer programs in any language by an HTTP API, which /openapi.yaml describes, and with
---config Envoy too, and all that speaks its rate limit service v3 (gRPC).
+		Use: "serve [--config FOLDER]", Short: "serve Envoy, and programs in any language, until SIGTERM",
+		Long: `Serve programs in any language with an HTTP API, which /openapi.yaml describes, and with
+--config also Envoy and other clients of its rate limit service v3 (gRPC).
 
 The rules for Envoy are the *.yaml files of a folder, as envoyproxy/ratelimit reads them.
-They are read again when they change; ones with errors are refused, and the old ones stay in
-force. Limits that are stored for the same entity and resource, with the name requests, win.
+They are read again when they change; rules with errors are refused, and the old ones stay in
+force. Limits named requests that are stored for the same entity and resource override them.
 
 HTTP also has POST /json (requests of Envoy's service, in JSON), /healthz and /metrics
 (Prometheus). It has neither TLS nor authentication: let only your own network reach it.
 
 With --tls-cert and --tls-key gRPC has TLS, and with --tls-client-ca clients need a
-certificate too. The files are read for every connection, so they can be exchanged.
+certificate too. The files are read for every connection, so they can be replaced.
 
-SIGTERM ends it when the requests at work are answered, after ten seconds at most. Then
-leases of the API end: what they took stays taken, and their slots are free. What was taken
-ahead is given back, and settlements that wait are written.`,
+SIGTERM ends it when running requests are answered, after at most ten seconds. Then leases
+of the API end: their tokens stay taken, and their slots are free. Tokens taken ahead are
+given back, and pending settlements are written.`,
 		Example: "  zae-limiter serve --http localhost:8080\n" +
 			"  zae-limiter serve --config /etc/ratelimit --http ''",
 		PreRunE: func(c *cobra.Command, _ []string) error {
@@ -71,10 +71,10 @@ ahead is given back, and settlements that wait are written.`,
 	fs.StringVar(&f.grpc, "grpc", ":8081", "address of gRPC; empty: none")
 	fs.StringVar(&f.http, "http", ":8080", "address of HTTP; empty: none")
 	fs.StringVar(&f.cert, "tls-cert", "", "file of the certificate, PEM")
-	fs.StringVar(&f.key, "tls-key", "", "file of its key, PEM")
-	fs.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities of clients, PEM")
+	fs.StringVar(&f.key, "tls-key", "", "file of the certificate's key, PEM")
+	fs.StringVar(&f.clientCA, "tls-client-ca", "", "file of the clients' authorities, PEM")
 	fs.DurationVar(&f.ahead, "ahead", 500*time.Millisecond,
-		"how long tokens are taken ahead, and settlements wait, at most; 0: not at all")
+		"the longest time that tokens are taken ahead and settlements wait; 0: none")
 	return cmd
 }
 

@@ -21,12 +21,12 @@ type part struct {
 
 func statusCommand(a *app) *cobra.Command {
 	return a.does(&cobra.Command{
-		Use: "status", Short: "show table, stream, functions and their lag; exit status 3 if something is not right",
-		Long: `Show what the limiter consists of and whether it works: the table, its version
-and namespaces, stored limits that are refused, its stream, and on AWS every function that the stream feeds, with
-the state of its mapping and the lag, errors and throttles of the last 15 minutes.
-The exit status is 3 if something is not right. A table without functions limits,
-and counts no usage; that is no fault.
+		Use: "status", Short: "show table, stream, functions and their lag; exit status 3 if there is a problem",
+		Long: `Show the parts of the limiter and whether they work: the table, its version and
+namespaces, stored limits that are refused, its stream, and on AWS every function that
+reads the stream, with the state of its mapping and the lag, errors and throttles of the
+last 15 minutes. The exit status is 3 if there is a problem. A table without functions
+limits requests, and counts no usage; that is not a problem.
 
 It needs the read policy of the stack, for the stream dynamodb:DescribeStream, and for
 the functions lambda:ListEventSourceMappings and cloudwatch:GetMetricStatistics.`,

@@ -15,13 +15,13 @@ import (
 )
 
 func tableCommand(a *app) *cobra.Command {
-	const about = "The table is made without functions: limits work, but there is no usage and no archive.\n" +
-		"That suits a local DynamoDB, and those who need no more. The stack has both (docs/deploying.md)."
-	return group("table", "the table itself",
+	const about = "Create the table without functions: limits work, but there is no usage and no archive.\n" +
+		"That is enough for a local DynamoDB. The stack has both (docs/deploying.md)."
+	return group("table", "the DynamoDB table",
 		tableCreate(a, about),
 		a.does(&cobra.Command{Use: "describe", Short: "show the table"}, tableAnswer(a.describe)),
 		a.does(&cobra.Command{
-			Use: "check", Short: "check the table and its stored limits; exit status 3 if something is not right",
+			Use: "check", Short: "check the table and its stored limits; exit status 3 if there is a problem",
 		}, tableAnswer(func(c *call) (limitertable.Description, error) {
 			d, err := a.describe(c)
 			if err != nil {
@@ -36,7 +36,7 @@ func tableRepair(a *app) *cobra.Command {
 	const about = `Switch on what AWS does not restore with a table: deletion protection, time to live,
 the stream, and point-in-time recovery. What is on stays as it is, so it may be repeated.
 A table with other keys, indexes or another stream is left alone. It prints the ARN of the
-stream, from which the functions have to read (docs/operations.md).
+stream that the functions must read (docs/operations.md).
 
 It needs dynamodb:DescribeTable, DescribeTimeToLive, DescribeContinuousBackups, UpdateTable,
 UpdateTimeToLive and UpdateContinuousBackups.`
@@ -76,7 +76,7 @@ UpdateTimeToLive and UpdateContinuousBackups.`
 func tableCreate(a *app, about string) *cobra.Command {
 	var units limitertable.Capacity
 	cmd := a.does(&cobra.Command{
-		Use: "create", Short: "create the table, or check the one that is there", Long: about,
+		Use: "create", Short: "create the table, or check an existing one", Long: about,
 	}, tableAnswer(func(c *call) (d limitertable.Description, err error) {
 		spec := limitertable.Deployed()
 		if units != (limitertable.Capacity{}) {
@@ -102,7 +102,7 @@ func tableTemplate(a *app) *cobra.Command {
 		"cloudformation": limitertable.CloudFormation(), "terraform": limitertable.Terraform(),
 	}
 	return a.does(&cobra.Command{
-		Use: "template cloudformation|terraform", Short: "print what deploys the table and the policies of applications",
+		Use: "template cloudformation|terraform", Short: "print a template of the table and the policies of applications",
 		ValidArgs: []string{"cloudformation", "terraform"},
 		Example: "  zae-limiter table template cloudformation > limiter.json\n" +
 			"  zae-limiter table template terraform > limiter/main.tf",

@@ -14,9 +14,9 @@ func thresholdsCommand(a *app) *cobra.Command {
 	var from, to string
 	var since, until time.Time
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when percents of quotas were spent",
-		Long: "List when an entity had spent percents of its quotas, by period. The aggregator records\n" +
-			"each once in a period: 50, 80 and 100 %, or those of its option THRESHOLDS.",
+		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when percentages of quotas were spent",
+		Long: "List when an entity had spent percentages of its quotas, by period. The aggregator\n" +
+			"records each once in a period: 50, 80 and 100 %, or as its option THRESHOLDS says.",
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if of.Entity == "" {
 				return usage(c, "whose thresholds? --entity, and --resource if you like")
@@ -32,8 +32,8 @@ func thresholdsCommand(a *app) *cobra.Command {
 		return thresholdsAnswer(all), err
 	})
 	named(cmd, &of, "of an entity", "of a resource")
-	cmd.Flags().StringVar(&from, "from", "", "that were spent then or later, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "that were spent before then, UTC")
+	cmd.Flags().StringVar(&from, "from", "", "first instant, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "end, excluded, UTC")
 	return cmd
 }
 

@@ -22,9 +22,9 @@ func topCommand(a *app) *cobra.Command {
 	by, most, rounds := "entity", 0, 0
 	kinds := []string{"entity", "resource", "namespace"}
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "top [-e ENTITY] [-r RESOURCE]", Short: "show who uses most and who is denied most, live",
-		Long: "Show who uses most of its limits and who is denied most, live. Each round reads all\n" +
-			"buckets that it is about: 5 read units each, with their limits.",
+		Use: "top [-e ENTITY] [-r RESOURCE]", Short: "show live which entities use most and are denied most",
+		Long: "Show live which entities use most of their limits and are denied most. Each round reads\n" +
+			"all of their buckets: 5 read units each, with their limits.",
 		Example: "  zae-limiter top -r gpt-4\n  zae-limiter top --by namespace --rounds 1 -o json",
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch {
@@ -54,10 +54,10 @@ func topCommand(a *app) *cobra.Command {
 		})
 	})
 	named(cmd, &at, "of an entity", "of a resource")
-	cmd.Flags().StringVar(&by, "by", by, "whom to add up: entity, resource or namespace")
-	cmd.Flags().DurationVar(&every, "every", 5*time.Second, "how long a round is")
+	cmd.Flags().StringVar(&by, "by", by, "add up by entity, resource or namespace")
+	cmd.Flags().DurationVar(&every, "every", 5*time.Second, "length of a round")
 	cmd.Flags().IntVar(&most, "most", 10, "how many to show")
-	cmd.Flags().IntVar(&rounds, "rounds", 0, "how many rounds, 0: until Ctrl-C")
+	cmd.Flags().IntVar(&rounds, "rounds", 0, "number of rounds; 0: until Ctrl-C")
 	complete(cmd, "by", kinds)
 	return cmd
 }

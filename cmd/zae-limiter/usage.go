@@ -17,7 +17,7 @@ func usageCommand(a *app) *cobra.Command {
 	var window, from, to string
 	var sum, plot bool
 	cmd := a.inNamespace(&cobra.Command{
-		Use: "usage [-e ENTITY] [-r RESOURCE]", Short: "show what was consumed, by hour, day or month",
+		Use: "usage [-e ENTITY] [-r RESOURCE]", Short: "show consumption by hour, day or month",
 		Example: "  zae-limiter usage -e acme --window daily --from 2026-11-01\n" +
 			"  zae-limiter usage -r gpt-4 --window monthly -o csv\n" +
 			"  zae-limiter usage -e acme -r gpt-4 --window hourly --plot",
@@ -53,10 +53,10 @@ func usageCommand(a *app) *cobra.Command {
 	cmd.Flags().VarP((*name)(&q.Entity), "entity", "e", "of an entity")
 	cmd.Flags().VarP((*name)(&q.Resource), "resource", "r", "of a resource")
 	cmd.Flags().StringVarP(&window, "window", "w", "", "hourly, daily or monthly (default: all)")
-	cmd.Flags().StringVar(&from, "from", "", "windows that begin then or later, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "windows that begin before then, UTC")
+	cmd.Flags().StringVar(&from, "from", "", "first start of a window, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "end of the starts, excluded, UTC")
 	cmd.Flags().BoolVar(&sum, "sum", false, "add the windows up")
-	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars for each limit, of the shortest windows that there are")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars for each limit, in the shortest windows available")
 	complete(cmd, "window", []string{"hourly", "daily", "monthly"})
 	return cmd
 }

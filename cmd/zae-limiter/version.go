@@ -21,7 +21,7 @@ type shownVersion struct {
 
 func versionCommand(a *app) *cobra.Command {
 	return a.does(&cobra.Command{
-		Use: "version", Short: "which release this is, and the schema of the table that it writes",
+		Use: "version", Short: "show this release, and the schema of the tables that it writes",
 	},
 		func(*call) (answer, error) {
 			v := versionOf(debug.ReadBuildInfo())
