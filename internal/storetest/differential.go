@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -83,34 +84,26 @@ func describe(writes []item.Write, err1, err2 error) string {
 		s += fmt.Sprintf("%T on %q ", w, w.Target())
 		switch {
 		case in.Update != nil:
-			s += show(in.Update.UpdateExpression) + " IF " + show(in.Update.ConditionExpression) +
+			s += aws.ToString(in.Update.UpdateExpression) + " IF " + aws.ToString(in.Update.ConditionExpression) +
 				fmt.Sprint(in.Update.ExpressionAttributeNames) + string(itemtest.JSON(in.Update.ExpressionAttributeValues))
 		case in.Put != nil:
-			s += string(itemtest.JSON(in.Put.Item)) + " IF " + show(in.Put.ConditionExpression)
+			s += string(itemtest.JSON(in.Put.Item)) + " IF " + aws.ToString(in.Put.ConditionExpression)
 		}
 	}
 	return fmt.Sprintf("%s\nends differently:\n%v\n%v", s, err1, err2)
 }
 
-func show(s *string) string {
-	if s == nil {
-		return "nothing"
-	}
-	return *s
-}
-
 func outcome(err error) string {
-	if err == nil {
+	switch k := store.KindOf(err); {
+	case err == nil:
 		return "done"
-	}
-	switch k := store.KindOf(err); k {
-	case 0:
-	case store.Setup: // one may find invalid a write that the SDK already refuses for the other
+	case k == 0:
+		return "refused"
+	case k == store.Setup: // one may find invalid a write that the SDK already refuses for the other
 		return store.Unavailable.String()
 	default:
 		return k.String()
 	}
-	return "refused"
 }
 
 func sameReasons(err1, err2 error) bool {

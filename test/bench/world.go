@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	smithytime "github.com/aws/smithy-go/time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -17,6 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -107,11 +107,8 @@ func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
 // defaults stores limits for every entity on the resource: 1000 requests and
 // 100,000 tokens per minute.
 func (w *world) defaults(ctx context.Context) error {
-	const minute = 60_000
-	c := config.Config{Namespace: w.ns, Resource: resource, Limits: []bucket.Limit{
-		{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: minute},
-		{Name: "tpm", Capacity: 100_000 * bucket.Milli, Amount: 100_000 * bucket.Milli, Period: minute},
-	}}
+	c := config.Config{Namespace: w.ns, Resource: resource,
+		Limits: clients.Stored(limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 100_000))}
 	_, err := w.store.Write(ctx, c.Replace())
 	return err
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -177,10 +178,7 @@ func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
 // perSecond returns how many requests arrive in a second, on average.
 func (c Case) perSecond() float64 {
 	l := c.Bucket.Limits[0]
-	mean := c.Bucket.Mean
-	if mean == 0 {
-		mean = 1
-	}
+	mean := cmp.Or(c.Bucket.Mean, 1)
 	if c.Bursty {
 		mean /= 4
 	}

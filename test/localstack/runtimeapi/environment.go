@@ -37,7 +37,6 @@ type run struct {
 	deliver chan *invocation // unbuffered: received by a pending next call
 	polled  chan struct{}    // closed at the first next
 	once    sync.Once
-	initErr chan Result // the error of init/error, capacity 1
 	current atomic.Pointer[invocation]
 }
 
@@ -87,8 +86,7 @@ func (e *environment) start() (*run, error) {
 		"TZ=:UTC",
 	}, cfg.Env...)...)
 	cmd.Stdout, cmd.Stderr = writer(e.host.write), writer(e.host.write)
-	r := &run{begin: time.Now(), deliver: make(chan *invocation), polled: make(chan struct{}),
-		initErr: make(chan Result, 1)}
+	r := &run{begin: time.Now(), deliver: make(chan *invocation), polled: make(chan struct{})}
 	p, err := childproc.Start(cmd)
 	if err != nil {
 		return nil, err
@@ -104,7 +102,7 @@ type writer func([]byte) (int, error)
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // ready returns a process that is waiting for work or about to, and a failure
-// when a fresh one ends, or reports an error, before its first next.
+// when a fresh one ends before its first next. (The Lambda library for Go reports no errors of the init phase.)
 func (e *environment) ready(ctx context.Context, requestID string) (*run, *Result, error) {
 	r := e.live()
 	if r == nil {
@@ -119,14 +117,8 @@ func (e *environment) ready(ctx context.Context, requestID string) (*run, *Resul
 	select {
 	case <-r.polled:
 		return r, nil, nil
-	case failed = <-r.initErr:
 	case <-r.proc.Done():
 		failed = e.exited(r, requestID)
-		select {
-		case said := <-r.initErr:
-			failed = said
-		default:
-		}
 	case <-timer.C:
 		failed = failure(requestID, "Sandbox.Timedout", fmt.Sprintf("init took longer than %v", initTimeout))
 	case <-ctx.Done():

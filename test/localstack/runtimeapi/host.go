@@ -4,6 +4,7 @@
 package runtimeapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -91,16 +92,8 @@ func Start(cfg Config) (*Host, error) {
 	} else if info.IsDir() || info.Mode()&0o111 == 0 {
 		return nil, fmt.Errorf("function binary %q is not executable", cfg.Binary)
 	}
-	cfg.Environments = max(cfg.Environments, 1)
-	if cfg.Timeout == 0 {
-		cfg.Timeout = time.Minute
-	}
-	if cfg.Name == "" {
-		cfg.Name = "function"
-	}
-	if cfg.MemoryMB == 0 {
-		cfg.MemoryMB = 256
-	}
+	cfg.Environments, cfg.Timeout = max(cfg.Environments, 1), cmp.Or(cfg.Timeout, time.Minute)
+	cfg.Name, cfg.MemoryMB = cmp.Or(cfg.Name, "function"), cmp.Or(cfg.MemoryMB, 256)
 	h := &Host{cfg: cfg, pool: make(chan *environment, cfg.Environments)}
 	for i := range cfg.Environments {
 		env, err := newEnvironment(h, i)

@@ -17,7 +17,6 @@ func (e *environment) handler() http.Handler {
 	mux.HandleFunc("GET "+apiPrefix+"/invocation/next", e.next)
 	mux.HandleFunc("POST "+apiPrefix+"/invocation/{id}/response", e.response)
 	mux.HandleFunc("POST "+apiPrefix+"/invocation/{id}/error", e.errorReport)
-	mux.HandleFunc("POST "+apiPrefix+"/init/error", e.initError)
 	return mux
 }
 
@@ -85,17 +84,6 @@ func (e *environment) answer(w http.ResponseWriter, req *http.Request, result fu
 	inv.answer <- result(id, body)
 	w.WriteHeader(http.StatusAccepted)
 	io.WriteString(w, `{"status":"OK"}`)
-}
-
-func (e *environment) initError(w http.ResponseWriter, req *http.Request) {
-	body, _ := io.ReadAll(io.LimitReader(req.Body, maxPayload))
-	if r := e.live(); r != nil {
-		select {
-		case r.initErr <- Result{Payload: body, FunctionError: "Unhandled", ErrorType: errorType(req, body)}:
-		default:
-		}
-	}
-	w.WriteHeader(http.StatusAccepted)
 }
 
 func errorType(req *http.Request, body []byte) string {

@@ -6,7 +6,6 @@ package stack
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,10 +29,9 @@ const (
 // Options choose the parts to start. The zero value starts everything with the deployed settings on
 // dynoxide.
 type Options struct {
-	Engine   *engine.Engine // used and not stopped; nil starts dynoxide
-	Binaries string         // folder with <function>/bootstrap; "": see runtimeapi.Built
-	Shards   int            // virtual shards of the stream; 0 is 1
-	Seed     uint64         // of the fault proxies
+	Engine *engine.Engine // used and not stopped; nil starts dynoxide
+	Shards int            // virtual shards of the stream; 0 is 1
+	Seed   uint64         // of the fault proxies
 
 	// Fold lets the tumbling windows of the template be. Without them usage is
 	// written with every batch, and nothing has to be waited for at the end.
@@ -139,13 +137,9 @@ func (s *Stack) startFunction(name string, o Options) error {
 	if err != nil {
 		return err
 	}
-	env, err := s.environment(function)
-	if err != nil {
-		return err
-	}
 	f := new(Function)
 	host := runtimeapi.Config{
-		Binary: runtimeapi.Built(name), Env: env, Name: name, MemoryMB: function.MemoryMB,
+		Binary: runtimeapi.Built(name), Env: s.environment(function), Name: name, MemoryMB: function.MemoryMB,
 		Timeout:      time.Duration(function.TimeoutSeconds) * time.Second,
 		Environments: max(o.Shards, 1) * function.Settings.Factor,
 	}
@@ -155,9 +149,6 @@ func (s *Stack) startFunction(name string, o Options) error {
 	}
 	if !o.Fold {
 		source.Settings.Tumbling = 0
-	}
-	if o.Binaries != "" {
-		host.Binary = filepath.Join(o.Binaries, name, "bootstrap")
 	}
 	if o.Configure != nil {
 		o.Configure(name, &host, &source)
@@ -176,21 +167,18 @@ func (s *Stack) startFunction(name string, o Options) error {
 
 // environment is the function's environment in the template, with the local table and bucket in
 // place of the deployed ones, and the way to the emulators.
-func (s *Stack) environment(f tablespec.Function) ([]string, error) {
-	variables, err := f.Environment(func(id, _ string) string {
+func (s *Stack) environment(f tablespec.Function) []string {
+	variables := f.Environment(func(id, _ string) string {
 		if id == f.TableID {
 			return s.Table
 		}
 		return s.S3.Bucket
 	})
-	if err != nil {
-		return nil, err
-	}
 	env := append(s.forFunctions.Env(), s.S3.Env()...)
 	for name, value := range variables {
 		env = append(env, name+"="+value)
 	}
-	return env, nil
+	return env
 }
 
 // Idle waits until both mappings have processed everything in the stream, the

@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -17,25 +16,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// probes builds the host's test function in place of both functions.
-func probes(t *testing.T) string {
+// probe builds the host's test function.
+func probe(t *testing.T) (binary string) {
 	t.Helper()
-	dir := t.TempDir()
-	binary := filepath.Join(dir, Aggregator, "bootstrap")
+	binary = filepath.Join(t.TempDir(), "bootstrap")
 	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", binary, "../runtimeapi/testdata/probe")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	check.Must(t, os.Mkdir(filepath.Join(dir, Archiver), 0o755))
-	check.Must(t, os.Link(binary, filepath.Join(dir, Archiver, "bootstrap")))
-	return dir
+	return binary
 }
 
 // TestEverythingTogether: a crash at the answer redelivers the batch to a new
 // process, and all records are processed in the end.
 func TestEverythingTogether(t *testing.T) {
-	s, err := Start(t.Context(), Options{Binaries: probes(t), Shards: 2,
+	binary := probe(t)
+	s, err := Start(t.Context(), Options{Shards: 2,
 		Configure: func(name string, host *runtimeapi.Config, m *eventsource.Config) {
+			host.Binary = binary // in place of both functions
 			m.Settings.Window = 10 * time.Millisecond
 			if name == Aggregator {
 				host.Inject = func(n int, _ []byte) runtimeapi.Fault { return runtimeapi.Fault{KillAtResponse: n == 1} }
@@ -66,7 +64,9 @@ func TestEverythingTogether(t *testing.T) {
 }
 
 func TestMissingBinaryIsNamed(t *testing.T) {
-	_, err := Start(t.Context(), Options{Binaries: t.TempDir()})
+	_, err := Start(t.Context(), Options{Configure: func(_ string, host *runtimeapi.Config, _ *eventsource.Config) {
+		host.Binary = filepath.Join(t.TempDir(), "bootstrap")
+	}})
 	if err == nil || !strings.Contains(err.Error(), Aggregator) || !strings.Contains(err.Error(), "make") {
 		t.Errorf("error %v", err)
 	}

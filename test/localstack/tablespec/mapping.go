@@ -15,12 +15,12 @@ type mappingProperties struct {
 	BatchSize                  int
 	BisectBatchOnFunctionError bool
 	DestinationConfig          struct {
-		OnFailure struct{ Destination json.RawMessage }
+		OnFailure struct{ Destination value }
 	}
 	Enabled                        bool
-	EventSourceArn                 json.RawMessage
+	EventSourceArn                 value
 	FilterCriteria                 struct{ Filters []struct{ Pattern string } }
-	FunctionName                   json.RawMessage
+	FunctionName                   value
 	FunctionResponseTypes          []string
 	MaximumBatchingWindowInSeconds int
 	TumblingWindowInSeconds        int
@@ -59,23 +59,22 @@ func (all resources) mapping(raw json.RawMessage) (f Function, of string, err er
 			return f, "", fmt.Errorf("FunctionResponseTypes %q, accepted is ReportBatchItemFailures", kind)
 		}
 	}
-	table, attribute, ofTable := all.refer(p.EventSourceArn, "AWS::DynamoDB::Table")
-	if ofTable == nil && attribute != "StreamArn" {
-		ofTable = fmt.Errorf("EventSourceArn %s is not the stream of a table", p.EventSourceArn)
+	table, to := p.EventSourceArn, p.DestinationConfig.OnFailure.Destination
+	err = errors.Join(all.check(table, "AWS::DynamoDB::Table"), all.check(p.FunctionName, "AWS::Lambda::Function"))
+	if table.attribute != "StreamArn" {
+		err = errors.Join(err, fmt.Errorf("EventSourceArn %+v is not the stream of a table", table))
 	}
-	of, _, ofFunction := all.refer(p.FunctionName, "AWS::Lambda::Function")
-	if destination := p.DestinationConfig.OnFailure.Destination; len(destination) > 0 {
-		var id string
-		id, _, err = all.refer(destination, eventsource.DestinationS3, eventsource.DestinationSQS, "AWS::SNS::Topic")
-		s.Destination = all[id].Type
+	if to != (value{}) {
+		err = errors.Join(err, all.check(to, eventsource.DestinationS3, eventsource.DestinationSQS, "AWS::SNS::Topic"))
+		s.Destination = all[to.id].Type
 	}
-	return Function{TableID: table, Settings: s}, of, errors.Join(ofTable, ofFunction, err)
+	return Function{TableID: table.id, Settings: s}, p.FunctionName.id, err
 }
 
-// refer reads a reference to a resource of one of the types.
-func (all resources) refer(raw json.RawMessage, types ...string) (id, attribute string, err error) {
-	if id, attribute, err = reference(raw); err == nil && !slices.Contains(types, all[id].Type) {
-		err = fmt.Errorf("%s has the type %q, accepted are %q", raw, all[id].Type, types)
+// check wants a reference to a resource of one of the types.
+func (all resources) check(v value, types ...string) error {
+	if slices.Contains(types, all[v.id].Type) {
+		return nil
 	}
-	return id, attribute, err
+	return fmt.Errorf("%+v has the type %q, accepted are %q", v, all[v.id].Type, types)
 }

@@ -29,9 +29,9 @@ func TestFunctionCarriesEverything(t *testing.T) {
 		!reflect.DeepEqual(got.Settings, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	env, err := got.Environment(func(id, attribute string) string { return "<" + id + attribute + ">" })
-	if err != nil || env["TABLE_NAME"] != "<Table1>" || env["WINDOWS"] != "hourly" {
-		t.Errorf("environment %v, error %v", env, err)
+	env := got.Environment(func(id, attribute string) string { return "<" + id + attribute + ">" })
+	if env["TABLE_NAME"] != "<Table1>" || env["WINDOWS"] != "hourly" {
+		t.Errorf("environment %v", env)
 	}
 	plain := strings.NewReplacer(`"BatchSize": 50, `, "", `"MaximumRecordAgeInSeconds": 21600, `, "",
 		`"MaximumRetryAttempts": 5,`, "", `"ParallelizationFactor": 2, `, "",
@@ -47,16 +47,18 @@ func TestFunctionCarriesEverything(t *testing.T) {
 func TestUnknownPropertiesAreErrors(t *testing.T) {
 	text := small(t)
 	for name, change := range map[string][2]string{
-		"mapping property":     {`"BatchSize": 50`, `"BatchSize": 50, "ScalingConfig": {}`},
-		"response type":        {`"ReportBatchItemFailures"`, `"ReportNothing"`},
-		"foreign stream":       {`["Table1", "StreamArn"]`, `["Bucket1", "Arn"]`},
-		"foreign function":     {`{"Ref": "CounterFn"}`, `{"Ref": "Bucket1"}`},
-		"foreign destination":  {`["Bucket1", "Arn"]`, `["CounterFn", "Arn"]`},
-		"destination as a sum": {`{"Fn::GetAtt": ["Bucket1", "Arn"]}`, `{"Fn::Join": ["", ["a"]]}`},
-		"global table":         {`"AWS::DynamoDB::Table"`, `"AWS::DynamoDB::GlobalTable"`},
-		"latest records":       {`"TRIM_HORIZON"`, `"LATEST"`},
-		"disabled":             {`"BatchSize": 50`, `"BatchSize": 50, "Enabled": false`},
-		"two functions":        {`"Bucket1": {"Type": "AWS::S3::Bucket"`, `"Counter": {"Type": "AWS::Lambda::Function"`},
+		"mapping property":      {`"BatchSize": 50`, `"BatchSize": 50, "ScalingConfig": {}`},
+		"response type":         {`"ReportBatchItemFailures"`, `"ReportNothing"`},
+		"foreign stream":        {`["Table1", "StreamArn"]`, `["Bucket1", "Arn"]`},
+		"table without stream":  {`["Table1", "StreamArn"]`, `["Table1", "Arn"]`},
+		"more than a reference": {`{"Ref": "CounterFn"}`, `{"Ref": "CounterFn", "Or": "Bucket1"}`},
+		"foreign function":      {`{"Ref": "CounterFn"}`, `{"Ref": "Bucket1"}`},
+		"foreign destination":   {`["Bucket1", "Arn"]`, `["CounterFn", "Arn"]`},
+		"destination as a sum":  {`{"Fn::GetAtt": ["Bucket1", "Arn"]}`, `{"Fn::Join": ["", ["a"]]}`},
+		"global table":          {`"AWS::DynamoDB::Table"`, `"AWS::DynamoDB::GlobalTable"`},
+		"latest records":        {`"TRIM_HORIZON"`, `"LATEST"`},
+		"disabled":              {`"BatchSize": 50`, `"BatchSize": 50, "Enabled": false`},
+		"two functions":         {`"Bucket1": {"Type": "AWS::S3::Bucket"`, `"Counter": {"Type": "AWS::Lambda::Function"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := strings.Replace(text, change[0], change[1], 1)

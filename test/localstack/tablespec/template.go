@@ -25,7 +25,7 @@ type Function struct {
 	TimeoutSeconds, MemoryMB int
 	TableID                  string // logical id of the table whose stream it reads
 	Settings                 eventsource.Settings
-	environment              map[string]json.RawMessage
+	environment              map[string]value
 }
 
 // GoldenPath is the committed template of the deployed stack.
@@ -82,7 +82,7 @@ func Parse(template []byte, name string) (Function, error) {
 	f := mappings[0]
 	var p struct {
 		Timeout, MemorySize int
-		Environment         struct{ Variables map[string]json.RawMessage }
+		Environment         struct{ Variables map[string]value }
 	}
 	err := json.Unmarshal(doc.Resources[ids[0]].Properties, &p)
 	f.TimeoutSeconds, f.MemoryMB, f.environment = p.Timeout, p.MemorySize, p.Environment.Variables
@@ -91,39 +91,36 @@ func Parse(template []byte, name string) (Function, error) {
 
 // Environment is the function's environment with every reference replaced by
 // resolve, which gets the logical id and, for Fn::GetAtt, the attribute.
-func (f Function) Environment(resolve func(id, attribute string) string) (map[string]string, error) {
+func (f Function) Environment(resolve func(id, attribute string) string) map[string]string {
 	env := map[string]string{}
-	for name, raw := range f.environment {
-		var text string
-		if json.Unmarshal(raw, &text) == nil {
-			env[name] = text
-			continue
+	for name, v := range f.environment {
+		if env[name] = v.text; v.id != "" {
+			env[name] = resolve(v.id, v.attribute)
 		}
-		id, attribute, err := reference(raw)
-		if err != nil {
-			return nil, fmt.Errorf("environment %s: %w", name, err)
-		}
-		env[name] = resolve(id, attribute)
 	}
-	return env, nil
+	return env
 }
 
-// reference reads {"Ref": id} and {"Fn::GetAtt": [id, attribute]}.
-func reference(raw json.RawMessage) (id, attribute string, err error) {
+// value is a text, or a reference: {"Ref": id} or {"Fn::GetAtt": [id, attribute]}.
+type value struct{ text, id, attribute string }
+
+func (v *value) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &v.text) == nil {
+		return nil
+	}
 	var ref struct {
 		Ref    string
 		GetAtt []string `json:"Fn::GetAtt"`
 	}
-	if err := strict(raw, &ref); err != nil {
-		return "", "", fmt.Errorf("%s: accepted are Ref and Fn::GetAtt: %w", raw, err)
+	switch err := strict(raw, &ref); {
+	case err == nil && ref.Ref != "":
+		v.id = ref.Ref
+	case err == nil && len(ref.GetAtt) == 2:
+		v.id, v.attribute = ref.GetAtt[0], ref.GetAtt[1]
+	default:
+		return fmt.Errorf("%s: accepted are texts, Ref and Fn::GetAtt", raw)
 	}
-	switch {
-	case ref.Ref != "":
-		return ref.Ref, "", nil
-	case len(ref.GetAtt) == 2:
-		return ref.GetAtt[0], ref.GetAtt[1], nil
-	}
-	return "", "", fmt.Errorf("%s: accepted are Ref and Fn::GetAtt", raw)
+	return nil
 }
 
 func strict(raw json.RawMessage, into any) error {
