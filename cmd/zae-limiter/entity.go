@@ -14,8 +14,7 @@ import (
 
 func entityCommand(a *app) *cobra.Command {
 	return group("entity", "names, parents and metadata of entities",
-		entityCreate(a), entityGet(a), entityMove(a), entityDelete(a),
-		entityChildren(a))
+		entityCreate(a), entityGet(a), entityMove(a), entityDelete(a), entityChildren(a))
 }
 
 func entitiesAnswer(all ...admin.Entity) answer {
