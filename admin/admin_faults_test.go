@@ -149,7 +149,7 @@ func TestNothingIsChanged(t *testing.T) {
 }
 
 // What others keep in an item stays there, whatever ours changes of it.
-func TestWhatOthersStoredStays(t *testing.T) {
+func TestChangesKeepAttributesOfOtherClients(t *testing.T) {
 	for name, do := range operations(t.Context()) {
 		if removes := []string{"delete an", "namespace", "purge", "cannot be read"}; slices.ContainsFunc(removes,
 			func(word string) bool { return strings.Contains(name, word) }) {

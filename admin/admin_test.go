@@ -32,7 +32,7 @@ func listed[T any](seq iter.Seq2[T, error]) (any, error) {
 
 // What is not accepted is refused before any call of the table, with the field, its value and what is
 // accepted, and says nothing else.
-func TestWhatIsRefused(t *testing.T) {
+func TestBadArgumentsAreRefusedBeforeAnyCall(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	ctx, ns, later := t.Context(), w.ns, time.UnixMilli(start).Add(day)
@@ -178,7 +178,7 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 // What only a look at the table shows is refused in the same words, and nothing is told.
-func TestWhatIsRefusedAfterALook(t *testing.T) {
+func TestStoredStateIsRefusedInTheSameWords(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.create(Entity{ID: "acme"})
@@ -217,7 +217,7 @@ func spoilt(it item.Item) item.Item {
 
 // An item that cannot be read fails the functions that would return it, and no others. A listing ends with it;
 // those of buckets and stored limits go on.
-func TestWhatCannotBeRead(t *testing.T) {
+func TestUnreadableItemsFailOnlyTheirReaders(t *testing.T) {
 	w := readable(t)
 	w.apply(declare())
 	ns := w.ns.ID()
@@ -314,7 +314,7 @@ func (w *world) counted(f func()) string {
 var update = flag.Bool("update", false, "write the golden of what calls cost anew")
 
 // Each call costs the requests that it needs and no more, here with pages of two items.
-func TestWhatCallsCost(t *testing.T) {
+func TestCallsSendNoMoreRequestsThanNeeded(t *testing.T) {
 	var costs []string
 	note := func(name, cost string) { costs = append(costs, name+": "+cost+"\n") }
 	w := readable(t)

@@ -191,7 +191,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 
 // What others add to a scope after the plan was made, no condition on what the plan knows
 // can find: it is left alone all the same.
-func TestWhatWasAddedSinceThePlanIsLeftAlone(t *testing.T) {
+func TestApplyKeepsAdditionsSinceThePlan(t *testing.T) {
 	at := Scope{"acme", "gpt-4"}
 	for name, add := range map[string]func(w *world){
 		"a limit": func(w *world) { w.must(w.ns.SetLimits(t.Context(), at, rpm10, tpm500)) },

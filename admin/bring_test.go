@@ -13,7 +13,7 @@ import (
 
 // Limits that are not wanted any more are dropped from a bucket when they are full, or when
 // they were stored before, and the meter never is.
-func TestWhatIsDropped(t *testing.T) {
+func TestUnwantedLimitsAreDroppedWhenFull(t *testing.T) {
 	limit := func(name string) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: 10_000, Amount: 10_000, Period: 60_000}
 	}

@@ -20,7 +20,7 @@ import (
 
 // A call is repeated while that may help: after a throttle, a conflict, a lost answer, and when its own
 // time is up. It pauses in between, longer each time, a second at most.
-func TestWhatIsRepeated(t *testing.T) {
+func TestCallsAreRepeatedWhileThatMayHelp(t *testing.T) {
 	var longest time.Duration
 	late := fmt.Errorf("sent: %w", context.DeadlineExceeded)
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestWhatIsRepeated(t *testing.T) {
 
 // A call that succeeds in the end has succeeded, and one whose context ends is not repeated: it tells what
 // went wrong before.
-func TestWhatEndsRepetition(t *testing.T) {
+func TestRepetitionEndsWithSuccessOrItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		err := calls{timeout: ages}.again(t.Context(), func(context.Context) error {

@@ -92,7 +92,7 @@ func (w *world) registered(at Scope, is bool) {
 }
 
 // The details of events are those of other clients.
-func TestWhatEventsSay(t *testing.T) {
+func TestEventDetailsMatchOtherClients(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
 	w.set(Scope{}, rpm10)

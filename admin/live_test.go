@@ -156,7 +156,7 @@ func TestMarksOfShards(t *testing.T) {
 }
 
 // A snapshot tells where a window goes on if it is of that kind, or was over when it began.
-func TestWhatAWindowFollows(t *testing.T) {
+func TestWindowsFollowSnapshotsOfTheirKind(t *testing.T) {
 	u := Usage{Resource: "gpt-4", Window: Hourly, Start: time.Date(2023, 11, 14, 22, 0, 0, 0, time.UTC)}
 	marks := map[int]ledger.Mark{0: {At: ledger.PositionOf(1, "5")}}
 	for _, c := range []struct {

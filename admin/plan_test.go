@@ -273,7 +273,7 @@ func TestAHashIsThatOfWhatIsStored(t *testing.T) {
 }
 
 // What a step changes is told in words, also where it is nothing.
-func TestWhatIsStoredInWords(t *testing.T) {
+func TestStepsDescribeBothStates(t *testing.T) {
 	limits := Config{OnUnavailable: limiter.PolicyAllow, Limits: []limiter.Limit{rpm10}, Access: AccessBypassed,
 		Cascade: CascadeOff}
 	at, about := Scope{"acme", "gpt-4"}, &description{}

@@ -180,7 +180,7 @@ func TestRaisesAreEndedByHand(t *testing.T) {
 }
 
 // What cannot be raised is refused by name, and nothing is stored.
-func TestWhatIsNotRaised(t *testing.T) {
+func TestLimitsThatCannotBeRaisedAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 60), limiter.Blocked("img"), limiter.Unlimited("free"),
 		limiter.Quota("day", 5, limiter.Daily("")), limiter.InFlight("jobs", 5, 30*time.Second),

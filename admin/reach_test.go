@@ -98,7 +98,7 @@ func TestChangesStayWhereTheyBelong(t *testing.T) {
 // Levels are credited under the old rules up to the change; a lower capacity cuts
 // them, a higher one adds nothing, and a bucket of an entity's own limits does not
 // expire.
-func TestWhatAChangeDoesToLevels(t *testing.T) {
+func TestChangedLimitsKeepCreditedLevels(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{Resource: "gpt-4"}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 10})

@@ -319,7 +319,7 @@ func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
 }
 
 // Full buckets are forgotten for new ones, but none that the request is for, and none that is not full.
-func TestWhichLocalBucketsAreForgotten(t *testing.T) {
+func TestOnlyFullLocalBucketsAreForgotten(t *testing.T) {
 	const now = 1_000_000
 	names := func(ids ...string) (out []decide.Want) {
 		for _, id := range ids {

@@ -21,7 +21,7 @@ import (
 
 // The lists of an hour are read six minutes after it, those that are dated up to three minutes
 // after it. From a fold of ten minutes on it is every second hour.
-func TestWhenListsAreDue(t *testing.T) {
+func TestListsAreDueAfterTheirHour(t *testing.T) {
 	at := func(clock string) int64 {
 		when, err := time.Parse(time.RFC3339, "2023-11-14T"+clock+"Z")
 		check.Must(t, err)
@@ -86,7 +86,7 @@ func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 }
 
 // What cannot be summed is owed anew, and said to be. The next invocation after that sums it.
-func TestWhatCannotBeSummedIsOwedAnew(t *testing.T) {
+func TestFailedSumsAreOwedAgain(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	var log strings.Builder
 	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -115,7 +115,7 @@ func TestWhatCannotBeSummedIsOwedAnew(t *testing.T) {
 }
 
 // Where all is caught up that is due, an invocation reads that, and claims nothing.
-func TestWhatIsCaughtUpIsNotClaimed(t *testing.T) {
+func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	r, seen, claims := newRig(t), int64(0), 0
 	r.take("a", 0, 1, 1)
 	r.within(&seen, nil, true)
@@ -165,7 +165,7 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 
 // Where longer windows cannot be caught up, the log says so and why: whether the cursor cannot be read,
 // claimed or moved, or the lists cannot be read. The next invocation catches up.
-func TestWhatIsNotCaughtUpIsSaid(t *testing.T) {
+func TestFailedCatchUpsAreLogged(t *testing.T) {
 	cursor := ledger.OwedCursorKey()
 	for name, hits := range map[string]func(op memdynamo.Op) bool{
 		"the cursor is not read": func(op memdynamo.Op) bool { return slices.Contains(op.Keys, cursor) },

@@ -196,7 +196,7 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 
 // A batch is not acknowledged over a read that failed: whichever it is, what is said to be done is
 // counted, in hours and in days, and the next delivery counts the rest.
-func TestWhatIsDoneIsCountedWhicheverReadFails(t *testing.T) {
+func TestAcknowledgedRecordsAreCountedWhicheverReadFails(t *testing.T) {
 	failed := 0
 	for at := 1; ; at++ {
 		r := newRig(t)

@@ -18,7 +18,7 @@ import (
 
 // The snapshots of the others are read once eight buckets were found counted, and as many as were
 // counted now: then most likely all of this is the second attempt.
-func TestWhenSnapshotsAreLookedUp(t *testing.T) {
+func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 	for _, c := range []struct {
 		found, wrote int
 		want         bool

@@ -16,7 +16,7 @@ import (
 )
 
 // The log says of each batch what was done of it, and what is carried on.
-func TestWhatTheLogSaysOfABatch(t *testing.T) {
+func TestBatchesLogTheirWork(t *testing.T) {
 	r := newRig(t)
 	var log bytes.Buffer
 	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -52,7 +52,7 @@ func TestABatchLogsWhatTheBillHas(t *testing.T) {
 
 // What became of a batch is reported by name: jobs by what they write, those that were not begun, what
 // longer windows took, and what is carried on.
-func TestWhatIsReportedOfABatch(t *testing.T) {
+func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	r := newRig(t)
 	job := func(what string, writes int, begun bool, err error) *function.Job {
 		return &function.Job{What: what, Writes: writes, Begun: begun, Err: err}

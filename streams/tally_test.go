@@ -123,7 +123,7 @@ func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
 }
 
 // A bucket that could not be counted was not found counted: nothing is looked up, nor owed, for that.
-func TestWhatFailsIsNotFoundCounted(t *testing.T) {
+func TestFailedBucketsAreNotFoundCounted(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
 	batch, err := stream.Decode(windowed(records(r.since(0)), nil, true))
@@ -145,7 +145,7 @@ func TestWhatFailsIsNotFoundCounted(t *testing.T) {
 }
 
 // What could not be counted is carried on in its place: the next batch finds the part of its bucket.
-func TestWhatIsNotCountedIsCarriedInOrder(t *testing.T) {
+func TestUncountedPartsAreCarriedInOrder(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	r.take("a", 0, 1, 1)
 	state, _ := r.within(&seen, nil, false)

@@ -286,7 +286,7 @@ func TestThresholdsAreReportedOnce(t *testing.T) {
 
 // A batch that reaches no threshold costs no read. One that does reads whether that is told,
 // and whether those below are.
-func TestWhatThresholdsCost(t *testing.T) {
+func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
 	b := budgetShard(0, 1)

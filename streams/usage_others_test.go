@@ -219,7 +219,7 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 
 // What was lost and counted with a later record counts nothing when it is delivered
 // after all: by a replay, or by a mapping that reads the stream from its beginning.
-func TestWhatWasMadeUpForIsNotCountedWhenItComes(t *testing.T) {
+func TestLateRecordsThatWereMadeUpForCountNothing(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, c := range []struct {
 		name    string

@@ -54,7 +54,7 @@ entities:
 
 // What Python 0.17 reads and ours does not obey is refused with its line and the reason, and so is
 // what neither knows. Nothing is passed over in silence.
-func TestWhatIsNotObeyedIsRefusedByLine(t *testing.T) {
+func TestUnsupportedKeysAreRefusedByLine(t *testing.T) {
 	const resource = "namespace: a\nresources:\n  gpt-4:\n    limits: {rpm: {capacity: 1}}\n"
 	for text, want := range map[string]string{
 		"namespace: a\nversion: 3": `line 2: "version" is not known here, accepted are namespace, system, resources, entities`,

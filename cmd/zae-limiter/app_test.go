@@ -92,7 +92,7 @@ func TestWhereAWSIs(t *testing.T) {
 }
 
 // Only localhost and loopback addresses are this machine.
-func TestWhatIsThisMachine(t *testing.T) {
+func TestOnlyLoopbackIsThisMachine(t *testing.T) {
 	for endpoint, want := range map[string]bool{
 		"http://127.0.0.1:8000": true, "http://localhost:1": true, "http://[::1]:1": true,
 		"https://dynamodb.eu-west-1.amazonaws.com": false, "http://192.168.0.1:8000": false, "": false, ":": false,

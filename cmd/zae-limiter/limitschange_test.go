@@ -32,7 +32,7 @@ func TestLimitsAreChangedAsShown(t *testing.T) {
 }
 
 // Only y and yes are a yes, however they are written. Any other answer is a no.
-func TestWhatIsAYes(t *testing.T) {
+func TestOnlyYAndYesConfirm(t *testing.T) {
 	for answer, want := range map[string]int{
 		"y\n": 0, "yes\n": 0, "Y\n": 0, " YES \r\n": 0, "y": 0, "\n": 1, "n\n": 1, "no\n": 1, "maybe\n": 1, "yess\n": 1,
 		"ye\n": 1, "ok\n": 1, "j\n": 1, "1\n": 1, "no\ny\n": 1,
@@ -45,7 +45,7 @@ func TestWhatIsAYes(t *testing.T) {
 }
 
 // A table that does not answer, or must not, says nothing of what is stored; what cannot be read does.
-func TestWhatSaysNothingOfWhatIsStored(t *testing.T) {
+func TestNoAnswerShowsNothingStored(t *testing.T) {
 	for err, want := range map[error]bool{
 		limiter.ErrUnavailable: true, limiter.ErrSetup: true, limiter.ErrInvalid: true, context.Canceled: true,
 		admin.ErrNotFound: false, limiter.ErrVersion: false,

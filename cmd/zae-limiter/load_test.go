@@ -87,7 +87,7 @@ func TestLoad(t *testing.T) {
 }
 
 // What is asked for is neither more nor less than the text says, and a number.
-func TestWhatLoadTakes(t *testing.T) {
+func TestLoadRefusesNumbersOutOfRange(t *testing.T) {
 	good := loadPlan{Rate: 1, Duration: time.Minute, Processes: 1, Entities: 1, Arrivals: "poisson"}
 	for _, c := range []struct {
 		text string

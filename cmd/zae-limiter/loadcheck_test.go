@@ -58,7 +58,7 @@ func TestChangesAreAllowedFor(t *testing.T) {
 
 // What was not granted may have taken tokens and given them back: what a parent denied, until it
 // was answered, and what was not answered, at any time.
-func TestWhatWasNotGrantedIsAllowedFor(t *testing.T) {
+func TestUngrantedRequestsMayHaveTakenTokens(t *testing.T) {
 	low, parent := inForce{"e1", "rpm", 10, 1, 60_000}, inForce{"org", "rpm", 100, 1, 60_000}
 	own := func(at int64) sample { return granted(at, low) }
 	child := func(at int64) sample {
@@ -106,7 +106,7 @@ func TestWhatWasNotGrantedIsAllowedFor(t *testing.T) {
 }
 
 // Only what was paid for counts, and of it what comes back and what may deny.
-func TestWhatIsJudged(t *testing.T) {
+func TestOnlyPaidCostsAreJudged(t *testing.T) {
 	status := func(name string, capacity, refill int64) limiter.Status {
 		return limiter.Status{Entity: "e1", Limit: name, Capacity: capacity, Refill: refill, Period: time.Minute}
 	}
@@ -143,7 +143,7 @@ func TestAllowances(t *testing.T) {
 }
 
 // What cannot be checked is not said to be right.
-func TestWhatCannotBeChecked(t *testing.T) {
+func TestUncheckableLoadsFail(t *testing.T) {
 	plan := loadPlan{Resource: "gpt-4", Entities: 1, Costs: limiter.Costs{"rpm": 1}, Duration: time.Second}
 	_, err := summarize(plan, outcome{samples: []sample{granted(0, inForce{"e1", "rpm", 5, 1, 0})}})
 	if err == nil || !strings.Contains(err.Error(), "rpm of e1 on gpt-4 cannot be checked") {

@@ -112,7 +112,7 @@ func (a answers) Do(*http.Request) (*http.Response, error) {
 }
 
 // Only the date of an answer that DynamoDB has just made tells of its clock.
-func TestWhoseDatesAreHeard(t *testing.T) {
+func TestOnlyFreshAnswersShowTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			about  string

@@ -103,7 +103,7 @@ func TestLoadWhenTheClockIsSet(t *testing.T) {
 }
 
 // Only a request that was sent counts as such: what is denied from memory was not.
-func TestWhatWasSent(t *testing.T) {
+func TestDenialsFromMemoryAreNotSent(t *testing.T) {
 	onFleet(t, tenASecond, func(t *testing.T, _ *limitertest.Table, fleet *fleet) {
 		got := fleet.run(t.Context(), startProgress(io.Discard, false))
 		if got.writes != 5 { // one of each grant; that the bucket is not there yet is read

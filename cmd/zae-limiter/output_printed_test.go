@@ -35,7 +35,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // what it says after "--", and its status. ID(NAME) is the id of a namespace. "$ acquire" and the like store what the
 // aggregator or a client would, "$ aws" changes the state of AWS, and "$ fails" has calls fail. The clock goes on by
 // a second with each command. -update writes what is printed into the scripts.
-func TestWhatIsPrinted(t *testing.T) {
+func TestOutputMatchesTheScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/printed/*.txt")
 	check.Must(t, err)
 	check.MustEqual(t, len(scripts) > 0, true, "there are scripts")

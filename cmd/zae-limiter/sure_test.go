@@ -214,7 +214,7 @@ func lost(before, after []item.Item, but string) string {
 // Every command that removes or overwrites something shows what leaves, and asks: without an
 // answer, or with "no", nothing is changed and the status is 1. --yes answers, and what leaves
 // is shown all the same. All other commands remove nothing and ask nothing.
-func TestWhatRemovesAsks(t *testing.T) {
+func TestRemovingCommandsAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		noAWS(t)
 		begin, _, real := furnished(t)
@@ -286,7 +286,7 @@ func refuses(begin stored, p played, real *strings.Replacer, args []string) {
 
 // An unreadable bucket is shown as unreadable, and removed after a yes. There is no question while the table does not
 // answer.
-func TestWhatCannotBeReadIsRemoved(t *testing.T) {
+func TestUnreadableBucketsAreRemovedAfterAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		s, _, _ := furnished(t)
 		for _, it := range s.db.Items() {

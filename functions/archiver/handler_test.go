@@ -162,7 +162,7 @@ func TestPutsAreRepeatedWithinTheInvocation(t *testing.T) {
 }
 
 // A batch tells what became of it, how many bytes it has stored, and a put that failed names its object.
-func TestWhatABatchTells(t *testing.T) {
+func TestBatchesLogTheirResult(t *testing.T) {
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
 	var log bytes.Buffer

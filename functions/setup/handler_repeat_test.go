@@ -35,7 +35,7 @@ import (
 
 // What trying again may change is repeated; what it does not change is told at once. A table that refuses
 // rights, or does not answer, is waited for.
-func TestWhatIsRepeated(t *testing.T) {
+func TestSetupIsRepeatedWhileThatMayHelp(t *testing.T) {
 	kind := func(k store.Kind) error { return fmt.Errorf("namespace: %w", memdynamo.Fail(k)) }
 	for name, c := range map[string]struct {
 		err   error

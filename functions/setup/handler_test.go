@@ -181,7 +181,7 @@ func TestEveryCallFailsInEveryWay(t *testing.T) {
 }
 
 // An error names what could not be set up, and what came before it stays.
-func TestWhatCannotBeSetUpIsNamed(t *testing.T) {
+func TestSetupErrorsNameTheirCause(t *testing.T) {
 	for want, breaks := range map[string]func(h *handler, db *memdynamo.DB){
 		`DescribeTable: unavailable: access denied`: func(h *handler, _ *memdynamo.DB) {
 			h.check = func(context.Context, string) error { return errors.New("access denied") }

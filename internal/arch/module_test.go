@@ -83,10 +83,10 @@ func variable(t *testing.T, name string) []string {
 	return strings.Fields(string(found[1]))
 }
 
-// TestWhatStartsGoroutinesIsRaced: `make test-race` runs every package of the root module
+// TestRaceCoversPackagesWithGoroutines: `make test-race` runs every package of the root module
 // that starts a goroutine, itself or in its tests. In the others the race detector has
 // nothing to look at.
-func TestWhatStartsGoroutinesIsRaced(t *testing.T) {
+func TestRaceCoversPackagesWithGoroutines(t *testing.T) {
 	raced := goList(t, append([]string{"-f", "{{.ImportPath}}"}, variable(t, "RACED")...)...)
 	root := goList(t, "-f", "{{.ImportPath}}", "./...")
 	starting := 0

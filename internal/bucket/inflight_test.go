@@ -151,7 +151,7 @@ func TestPeriodEnd(t *testing.T) {
 
 // Slots of an epoch until 60 s, of 30 s each, may be moved from a second after that on, and are
 // lost a second before the next one ends: clocks may differ by that.
-func TestWhenSlotsMoveAndAreLost(t *testing.T) {
+func TestSlotsMoveBeforeTheyAreLost(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}
 	if end := fly.EndOf(1); end != 60_000 || fly.Epoch(end) != 1 {
 		t.Errorf("epoch 1 ends at %d, and that is epoch %d", end, fly.Epoch(end))
@@ -195,7 +195,7 @@ func TestEmptiedSlots(t *testing.T) {
 }
 
 // An epoch is astray if it lies further ahead than any sound clock may be, and not before.
-func TestWhenAnEpochIsAstray(t *testing.T) {
+func TestEpochsBeyondSoundClocksAreAstray(t *testing.T) {
 	const far = 3*MaxEpoch + MaxSkew
 	sl := Slot{Limit: Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}, End: 1e12}
 	if sl.Astray(1e12-far) || !sl.Astray(1e12-far-1) {
@@ -208,7 +208,7 @@ func TestWhenAnEpochIsAstray(t *testing.T) {
 
 // Of ten slots four were taken in the epoch until 60 s, and one in that before: six are free now, with
 // another one when that is over, and all when both are.
-func TestWhenSlotsAreFree(t *testing.T) {
+func TestSlotsAreFreeWhenTheirEpochIsOver(t *testing.T) {
 	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}}, 0, 1, 40_000)
 	sl := &s.Slots[s.Index("fly")]
 	sl.Taken[EpochSlot(0)], sl.Taken[EpochSlot(1)] = Milli, 3*Milli

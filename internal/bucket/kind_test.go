@@ -143,7 +143,7 @@ func TestAnEdgeOfOtherZoneData(t *testing.T) {
 
 // A quota is whole again when its period ends: as that is told, or else by the calendar, or one
 // period from now on if it begins with its first use.
-func TestWhenAQuotaIsWholeAgain(t *testing.T) {
+func TestQuotasAreFullWhenTheirPeriodEnds(t *testing.T) {
 	const edge = 1_700_006_400_000
 	hours := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
 	first := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "+3600"}

@@ -41,7 +41,7 @@ func TestNoPeriodBeginsByWaiting(t *testing.T) {
 
 // A changed quota keeps what is spent: debt stays one, except that of a soft limit that becomes hard.
 // What it holds is no more than its new amount unless it was credited.
-func TestWhatAChangedQuotaKeeps(t *testing.T) {
+func TestChangedQuotasKeepSpentTokens(t *testing.T) {
 	for _, c := range []struct {
 		soft          bool
 		tokens, extra int64
@@ -94,7 +94,7 @@ func TestAQuotaIsWholeAtItsEdgeWhateverIsHeld(t *testing.T) {
 
 // Just behind an edge a state is stored as it was before it. Brought back, it is the same to the last
 // remainder.
-func TestWhatIsStoredBehindAnEdgeComesBack(t *testing.T) {
+func TestStatesStoredAfterAnEdgeRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for range 2000 {
 		rps := Limit{Name: "rps", Capacity: 1000 * Milli, Amount: 1 + rng.Int64N(5000), Period: 1 + rng.Int64N(7000)}
@@ -113,7 +113,7 @@ func TestWhatIsStoredBehindAnEdgeComesBack(t *testing.T) {
 }
 
 // What is emptied has nothing, and nobody holds anything of it. Its write meter is full.
-func TestWhatIsEmptied(t *testing.T) {
+func TestEmptiedStatesHoldNothing(t *testing.T) {
 	s, i := one(Limit{Name: "rps", Capacity: 10 * Milli, Amount: Milli, Period: 1000}, anEdge, 5)
 	sl := &s.Slots[i]
 	sl.Rest, sl.Used, sl.Held, sl.Ended = 1, 2, 3, 4

@@ -116,7 +116,7 @@ func TestSomeHeld(t *testing.T) {
 
 // Each half of a split is a partition of its own: its write meter begins full, whatever the one
 // before had. What it was topped up by is divided, and what it held counts on the first.
-func TestWhatASplitGivesToBoth(t *testing.T) {
+func TestBothHalvesOfASplitHaveAFullMeter(t *testing.T) {
 	quota := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
 	s := New([]Limit{quota}, 0, 1, 1000)
 	q, w := s.Index("q"), s.Index(WCU)

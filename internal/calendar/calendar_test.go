@@ -193,7 +193,7 @@ func play(t *testing.T, want map[string][]string) {
 	}
 }
 
-func TestWhatIsStoredComesBack(t *testing.T) {
+func TestStoredCalendarsRoundTrip(t *testing.T) {
 	for _, c := range []struct{ cron, zone, item, stored string }{
 		{"0 0 1 * *", "UTC", "UTC", "1m0h0D1"},
 		{"0 0 * * MON-FRI", "Asia/Tokyo", "Asia/Tokyo", "1m0h0w1-5"},
@@ -218,7 +218,7 @@ func TestWhatIsStoredComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCalendar(t *testing.T) {
+func TestInvalidCalendarsAreRefused(t *testing.T) {
 	for _, canonical := range []string{"", "m0h0", "m0h0@", "m0h0@Local", "m0h0@Mars/Olympus", "m60@UTC", "h0m0@UTC",
 		"m00005@UTC",
 		"m0m1@UTC", "D30M2@UTC", "@UTC", "D28L@UTC", "D32L@UTC", "DW@UTC", "wFRI@UTC",
@@ -329,7 +329,7 @@ func TestFirstUse(t *testing.T) {
 }
 
 // Whoever reads an item parses what it stores: a calendar that has no edge must not take seconds to find none.
-func TestWhatAlwaysMatchesIsRefusedAtOnce(t *testing.T) {
+func TestCalendarsWithoutEdgesAreRefusedAtOnce(t *testing.T) {
 	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "w1-7@UTC",
 		"D1-31w1@UTC", "D*/1w1-7@UTC", "D3w0-6@UTC", "m0;@UTC"} {
 		check.Says(t, check.Err(Parse(form)), "matches every minute", form)

@@ -150,7 +150,7 @@ func TestCombinedLevels(t *testing.T) {
 }
 
 // A configuration is switched off by true only; what has another form is on, and cascades only by true.
-func TestWhatAConfigurationSaysOfAccess(t *testing.T) {
+func TestOnlyTrueDisablesOrCascades(t *testing.T) {
 	for _, c := range []struct {
 		disabled, cascade item.Value
 		to                Switch

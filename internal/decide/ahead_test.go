@@ -200,7 +200,7 @@ func TestAnAbortedCallHoldsNothing(t *testing.T) {
 
 // The more of the refill is used, the less is taken ahead of a bucket that is not full: of ten in 723 ms, 85 % of
 // half a second, where nine tenths are left. Once this process was denied, all that expires is taken to be missed.
-func TestWhatMayBeMissedIsNotTakenAhead(t *testing.T) {
+func TestTokensThatMayBeMissedAreNotTakenAhead(t *testing.T) {
 	for name, c := range map[string]struct {
 		perSecond float64
 		denied    bool

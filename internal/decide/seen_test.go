@@ -10,7 +10,7 @@ import (
 
 // All shards are read once somebody has put tokens into one that no refill explains, by those that
 // have not read them for that yet, if one call can read them.
-func TestWhenAllShardsAreRead(t *testing.T) {
+func TestUnexplainedTokensReadAllShards(t *testing.T) {
 	for _, c := range []struct {
 		more   int64 // than was seen there a second before, in tokens
 		shards int

@@ -168,7 +168,7 @@ func TestHowManyShardsHoldTogether(t *testing.T) {
 
 // What shards hold together is what each has in whole tokens. They hold a request from an instant on
 // at which they have every cost, and not a millisecond before.
-func TestWhenShardsHoldARequest(t *testing.T) {
+func TestShardsHoldARequestInWholeTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	outcomes := map[string]int{}
 	for n := range 1000 {

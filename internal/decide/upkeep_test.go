@@ -36,7 +36,7 @@ func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 
 // A bucket grows when the meter of the shard just written is exhausted, as far as shard 0 is
 // known whole, has the count that is known, and can be split. A shard with a lower count follows.
-func TestWhenABucketGrows(t *testing.T) {
+func TestBucketsGrowWhenTheirMeterIsExhausted(t *testing.T) {
 	image := func(shard, count int, meter int64) table.Shard {
 		b := imageOf(shard, count, 3)
 		b.State.Slots[b.State.Index(bucket.WCU)].Tokens = meter

@@ -7,7 +7,7 @@ import (
 )
 
 // Others may have missed what an attempt had if it made a call of any kind, unless it stands in line.
-func TestWhatOthersMayHaveMissed(t *testing.T) {
+func TestOthersMayMissTokensOfAnAttemptThatCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		did       decide.Attempt
 		emulatorg bool

@@ -10,7 +10,7 @@ import (
 
 // A settlement names all limits of a bucket, so none loses what it has gained; and those that are settled only,
 // where one write cannot name as many. It gives back to the period that the costs tell.
-func TestWhichLimitsASettlementNames(t *testing.T) {
+func TestSettlementsNameAllLimitsOfABucket(t *testing.T) {
 	for limits, want := range map[int]int{1: 1, bucket.MaxLimits: bucket.MaxLimits, bucket.MaxLimits + 1: 1} {
 		var all []bucket.Limit
 		for i := range limits {

@@ -148,7 +148,7 @@ func (o *office) want(step, got, want string) {
 
 // Slots are renewed at a drawn instant between a sixth and a third into the next epoch, all of a
 // bucket at once, and then in each epoch.
-func TestWhenSlotsAreRenewed(t *testing.T) {
+func TestSlotsAreRenewedOnceInAnEpoch(t *testing.T) {
 	for _, c := range []struct {
 		part uint64
 		due  float64
@@ -177,7 +177,7 @@ func TestWhenSlotsAreRenewed(t *testing.T) {
 }
 
 // The keeper looks when something is due, and at least six times in an epoch.
-func TestWhenTheKeeperWakes(t *testing.T) {
+func TestTheKeeperWakesSixTimesInAnEpoch(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.job(1)
 		o.until(1)

@@ -61,7 +61,7 @@ func anyRecords(r *rand.Rand, now, oldest int64) (recs [records]cached) {
 
 // The most specific record that says something decides, of limits, of switches and of cascades each by
 // itself, and one that cannot be read is an error where it decides.
-func TestWhichRecordDecides(t *testing.T) {
+func TestTheMostSpecificRecordDecides(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	outcomes := map[string]int{}
 	for n := range 20_000 {
@@ -125,7 +125,7 @@ func TestWhichRecordDecides(t *testing.T) {
 
 // A record is read again when it is as old as its time: a few seconds at most while no level has limits, or
 // if it cannot be read; and at once if it cannot be read and decides.
-func TestWhichRecordsAreReadAgain(t *testing.T) {
+func TestExpiredRecordsAreReadAgain(t *testing.T) {
 	const now = 1_000_000
 	r := rand.New(rand.NewPCG(6, 2))
 	n := decide.Name{Entity: "acme", Resource: "gpt-4"}

@@ -9,7 +9,7 @@ import (
 )
 
 // What conditions say of an attribute that is there, absent, or of another type.
-func TestWhatConditionsHold(t *testing.T) {
+func TestConditionsOnAbsentAttributesAndOtherTypes(t *testing.T) {
 	it := Item{"n": N(7), "s": S("m"), "b": Bool(true), "set": SS("x", "y")}
 	for _, c := range []struct {
 		name string

@@ -10,7 +10,7 @@ import (
 
 // Equal is what DynamoDB takes for equal: numbers by their value, sets without order, and nothing of
 // two types. No two of these lists' entries are equal, and all of one entry are.
-func TestWhatIsEqual(t *testing.T) {
+func TestEqualMatchesDynamoDB(t *testing.T) {
 	list := func(v ...Value) Value { return &types.AttributeValueMemberL{Value: v} }
 	numbers := func(s ...string) Value { return &types.AttributeValueMemberNS{Value: s} }
 	binaries := func(b ...[]byte) Value { return &types.AttributeValueMemberBS{Value: b} }

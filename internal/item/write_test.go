@@ -11,7 +11,7 @@ func numeral(s string) Value { return &types.AttributeValueMemberN{Value: s} }
 
 // What each action makes of an item, and what DynamoDB would refuse. The item that was there stays
 // as it is.
-func TestWhatAnUpdateMakes(t *testing.T) {
+func TestUpdateActionsMatchDynamoDB(t *testing.T) {
 	key := Key{"p", "s"}
 	old := Item{"PK": S("p"), "SK": S("s"), "n": N(7), "neg": N(-3), "s": S("x"), "set": SS("a", "b"),
 		"big": numeral("99999999999999999999999999999999999999")}

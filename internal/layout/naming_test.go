@@ -110,7 +110,7 @@ func TestSubjectsOfEntitiesAreTheirs(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoName(t *testing.T) {
+func TestInvalidNamesAreRefused(t *testing.T) {
 	for _, s := range []string{"", strings.Repeat("x", 513), "a\nb", "\xff", "a\u200bb", "\x7f", "\u00a0", "\u2028"} {
 		if layout.CheckEntity(s) == nil || layout.CheckResource(s) == nil {
 			t.Errorf("%q is a name", s)
@@ -125,7 +125,7 @@ func TestWhatIsNoName(t *testing.T) {
 }
 
 // What does not fit a sort key is cut between two characters; what has none is cut away.
-func TestWhatFitsASortKey(t *testing.T) {
+func TestLongSortKeysAreCutBetweenCharacters(t *testing.T) {
 	a := strings.Repeat("a", item.MaxSortKey)
 	for _, c := range []struct{ s, want string }{
 		{"", ""}, {a, a}, {a + "b", a}, {a[1:] + "é", a[1:]}, {a[2:] + "é", a[2:] + "é"}, {a[2:] + "éé", a[2:] + "é"},

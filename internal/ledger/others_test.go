@@ -196,7 +196,7 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 
 // An origin is given up by what leaves it unknown: a mark that says nothing, of whichever shard, or a
 // count that is no number. Until the next look nobody else is taken to have counted.
-func TestWhatGivesAnOriginUp(t *testing.T) {
+func TestUnknownMarksGiveAnOriginUp(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
 	expect := func(at int, used ...Count) Expect { m := mark(at, used...); return Expect{Counted: &m} }
 	exactly := Expect{Exactly: true}

@@ -59,7 +59,7 @@ func TestPositionsAreInOrder(t *testing.T) {
 }
 
 // Only what a position packs to is one: not what has a zero before it, is longer, or beyond all numbers.
-func TestWhatUnpacksToAPosition(t *testing.T) {
+func TestOnlyPackedPositionsUnpack(t *testing.T) {
 	p := PositionOf(5, "700")
 	longest := PositionOf(5, "1999999999999999999999999999999999999999").Pack()
 	beyond := append([]byte{1}, bytes.Repeat([]byte{0xFF}, packedNumber-1)...)

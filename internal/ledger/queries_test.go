@@ -10,7 +10,7 @@ import (
 
 // Queries ask for what their bounds say, a bound that is empty does not count, and the newest of what is
 // asked for by its end comes first.
-func TestWhatQueriesAskFor(t *testing.T) {
+func TestQueriesFollowTheirBounds(t *testing.T) {
 	for _, c := range []struct{ got, want item.Query }{
 		{Audits("ns", "a", ""), item.Query{PK: "ns/AUDIT#a", Prefix: "#AUDIT#", Descending: true, Consistent: true}},
 		{Audits("ns", "a", "01"), item.Query{PK: "ns/AUDIT#a", From: "#AUDIT#", To: "#AUDIT#01", Descending: true,

@@ -25,7 +25,7 @@ func TestVersionsOfSumsRise(t *testing.T) {
 }
 
 // What a client has left where a sum says of itself what it is, is no sum if it is something else.
-func TestWhatIsNoSum(t *testing.T) {
+func TestForeignSumsAreRefused(t *testing.T) {
 	for text, want := range map[string]bool{`{"Version":3,"Parts":[1]}`: true, `{"Version":3,"Parts":"x"}`: false,
 		`{"Version":3`: false, "": false, "7": false} {
 		if got := IsSum(item.Item{attrSum: item.B([]byte(text))}); got != want {

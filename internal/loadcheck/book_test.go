@@ -59,7 +59,7 @@ func TestLostAnswersLeaveTheBookOpen(t *testing.T) {
 
 // Clocks that are apart by a part of a millisecond may be apart by all of it, and what came back to a
 // full bucket may be granted if that is kept.
-func TestWhatAJudgeAllows(t *testing.T) {
+func TestJudgesAllowClockErrorsAndGiveBacks(t *testing.T) {
 	var b Book
 	for at, tokens := range map[int64]int64{0: 10, 20: 1} {
 		b.Granted(rpm, Rule{From: at, To: at, Capacity: 10, Amount: 1, Period: 21}, tokens)

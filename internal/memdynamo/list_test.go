@@ -47,7 +47,7 @@ func TestPages(t *testing.T) {
 }
 
 // The first index holds whole items, the others keys, unless all are to hold whole items.
-func TestWhatIndexesHold(t *testing.T) {
+func TestIndexesProjectKeysOrWholeItems(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		db := memdynamo.New(nil)
 		db.ProjectAll = all

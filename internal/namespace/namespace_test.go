@@ -109,7 +109,7 @@ func TestFindSeesWhatWasRegistered(t *testing.T) {
 }
 
 // No answer is told as that; a record that cannot be read, or is not there, by what is wrong.
-func TestWhatCannotBeFound(t *testing.T) {
+func TestMissingNamespacesNameTheirCause(t *testing.T) {
 	db := memdynamo.New(nil)
 	const missing = `limiter: no such namespace: "prod" is not registered`
 	if _, err := Find(t.Context(), db, "prod", time.Now()); !errors.Is(err, ErrMissing) || err.Error() != missing {

@@ -304,7 +304,7 @@ func TestQuotasAmongOtherLimits(t *testing.T) {
 
 // What is left of a quota is to be given back when its allotment ends, by the clock that ends it
 // first. What is held of rates only, and of others, does not count.
-func TestWhenAQuotaGoesBack(t *testing.T) {
+func TestQuotasGoBackWhenTheirAllotmentEnds(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	b, limits := quotaBucket(at)
 	rates := shardOf(0, 0)

@@ -47,7 +47,7 @@ func bytes(t *testing.T, name string) (sum float64) {
 
 // What is stored is counted as what the goldens of the table take, ids of 40 letters
 // instead of 5 and indexes included.
-func TestWhatIsStored(t *testing.T) {
+func TestStorageMatchesTheGoldenItems(t *testing.T) {
 	for name, is := range map[string]float64{"bucket.json": bytesOfBucket, "usage_hourly.json": bytesOfSnapshot} {
 		const longer, copies = 35, 8 // the id is in the keys of the item, of each entry, and in an attribute
 		least, most := bytes(t, name), bytes(t, name)+longer*copies
@@ -208,7 +208,7 @@ const everything = `{"Resources": {
 	"Free9": {"Type": "Custom::ZaeLimiterSetup"}}}`
 
 // What is billed of a template is all that has a price, and nothing that is free.
-func TestWhatIsBilledOfATemplate(t *testing.T) {
+func TestTemplatesAreBilledForPricedResources(t *testing.T) {
 	of := func(text string) Stack {
 		t.Helper()
 		s, err := Of([]byte(text))

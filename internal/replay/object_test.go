@@ -7,7 +7,7 @@ import (
 )
 
 // An object is a batch of Lambda or one malformed record. What is neither says why.
-func TestWhatAnObjectHolds(t *testing.T) {
+func TestObjectsHoldABatchOrARecord(t *testing.T) {
 	const set = "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz"
 	half := zipped(t, `{"a":"`+strings.Repeat("x", 100)+`"}`)
 	half = half[:len(half)-12]

@@ -158,7 +158,7 @@ func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 
 // A part was counted before the batch was given up: that is known exactly. What
 // lies behind a later mark is not.
-func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
+func TestCountedPartsAreKnownExactly(t *testing.T) {
 	r, _, f := rig(t)
 	payload := event(t, "aggregator-several-entities.json")
 	f.count(t.Context(), records(t, payload, 0, 6)) // two of tenants 0 and 1, one of 2 and 3
@@ -182,7 +182,7 @@ func TestWhatIsCountedAndWhatLiesBehind(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotDoneIsDeliveredAgainFromThere(t *testing.T) {
+func TestDeliveryContinuesFromUnfinishedRecords(t *testing.T) {
 	r, b, f := rig(t)
 	f.answers = []string{
 		`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439198"}]}`,
@@ -194,7 +194,7 @@ func TestWhatIsNotDoneIsDeliveredAgainFromThere(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotComeThroughStays(t *testing.T) {
+func TestFailedDeliveriesKeepTheObject(t *testing.T) {
 	again := slices.Repeat([]string{`{"batchItemFailures":[{"itemIdentifier":"4421584500000000017450439198"}]}`}, 9)
 	for _, c := range []struct {
 		change func(*Replayer, *functions)

@@ -43,7 +43,7 @@ func (p *Plan) says() string {
 }
 
 // What a plan learns from a step that was refused, by which of its writes was.
-func TestWhatARefusalTells(t *testing.T) {
+func TestPlansLearnFromRefusals(t *testing.T) {
 	at := func(i int, it item.Item) (refused []bool, items []item.Item) {
 		refused, items = make([]bool, 3), make([]item.Item, 3)
 		refused[i], items[i] = true, it

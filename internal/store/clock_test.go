@@ -216,7 +216,7 @@ func TestMachineClockIsNotSet(t *testing.T) {
 
 // An answer that an offset agrees with asks for none, also the first one; else it asks for the
 // nearest that agrees, whether that is believed or not.
-func TestWhatAnAnswerAsksFor(t *testing.T) {
+func TestAnswersAskForTheNearestOffset(t *testing.T) {
 	const s = time.Second
 	doubted := correction{offset: 2 * s, known: true, doubts: doubts - 1, doubt: span{4 * s, 5 * s}}
 	for _, c := range []struct {

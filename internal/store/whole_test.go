@@ -16,7 +16,7 @@ func (c client) Do(r *http.Request) (*http.Response, error) { return c(r) }
 
 // A request reaches the client with all of its body, of which it can only read; one without a body
 // has none there either.
-func TestWhatReachesTheClient(t *testing.T) {
+func TestRequestsReachTheClientWhole(t *testing.T) {
 	for _, body := range []string{"", "all of it"} {
 		var content io.Reader
 		if body != "" {

@@ -88,7 +88,7 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 }
 
 // What was taken ahead counts, until it is known to have ended unspent.
-func TestWhatEndedUnspentIsNotCounted(t *testing.T) {
+func TestExpiredTokensAreNotCounted(t *testing.T) {
 	old := take(sample("e", 0, 1), 50, 0)
 	old.State.HeldUntil, old.State.Slots[0].Held = t0+500, 40_000
 	now := take(old, 1, 0)
@@ -233,7 +233,7 @@ func TestUnclearRemaindersAreNone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBucketIsIgnored(t *testing.T) {
+func TestOtherRecordsAreIgnored(t *testing.T) {
 	b := sample("e", 0, 1)
 	config := item.Item{"PK": item.S("ns/ENTITY#e"), "SK": item.S("#CONFIG#r"), "ttl": item.S("odd")}
 	got := decode(t, streamtest.Payload(

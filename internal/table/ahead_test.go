@@ -195,7 +195,7 @@ func TestTakingAheadOfSomeLimits(t *testing.T) {
 
 // Who mends what is held knows what was spent since an earlier image whose hold has passed: all that
 // the counter has grown since then, and no more than what may be held.
-func TestWhatMayBeHeldWhenItIsMended(t *testing.T) {
+func TestMendedHoldsCountSpentTokens(t *testing.T) {
 	const at = sampleNow
 	for name, c := range map[string]struct {
 		edit func(image, spent *Shard)

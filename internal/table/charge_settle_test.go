@@ -148,7 +148,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 }
 
 // What begins a generation settles nothing, nor does what takes nothing; what does not ride is said so.
-func TestWhatDoesNotRide(t *testing.T) {
+func TestNewGenerationsSettleNothing(t *testing.T) {
 	_, image := Create(sampleNew(quotaLimits))
 	s := Cost{Limit: quotaLimits[0], Milli: 1000}
 	changed := quotaLimits[0]
@@ -181,7 +181,7 @@ func TestWhatDoesNotRide(t *testing.T) {
 
 // What begins the period of a quota from its first use goes alone: a charge that costs nothing of it would
 // take without beginning one, and no edge would ever come.
-func TestWhatBeginsAPeriodGoesAlone(t *testing.T) {
+func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
 	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	_, image := create(sampleNow, []Cost{{Limit: q}})
 	s := Cost{Limit: q, Milli: 10_000}

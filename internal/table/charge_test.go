@@ -124,7 +124,7 @@ func TestChargesOfOddItems(t *testing.T) {
 
 // A request that waits takes into debt what may be owed. What may not, because it leaves something to
 // others, is taken only as far as it is covered.
-func TestWhatIsOwedIsTakenIntoDebt(t *testing.T) {
+func TestWaitingRequestsGoIntoDebt(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := bucket.Limit{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}
 	for _, c := range []struct {

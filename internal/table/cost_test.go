@@ -21,7 +21,7 @@ func TestShareOfACost(t *testing.T) {
 }
 
 // Only rates are owed, and below no floor.
-func TestWhatMayBeOwed(t *testing.T) {
+func TestOnlyRatesAreOwed(t *testing.T) {
 	rate := bucket.Limit{Name: "r", Capacity: 1000, Amount: 1000, Period: 1000}
 	for _, c := range []struct {
 		cost Cost
@@ -67,7 +67,7 @@ func TestSlotsThatAreCounted(t *testing.T) {
 
 // What was taken is given back if it still counts: slots in their epoch and the next one, of a quota
 // in its period. What comes too late is passed over, and does not hold up what is given back beside it.
-func TestWhatIsGivenBackTooLate(t *testing.T) {
+func TestLateGiveBacksAreSkipped(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	limits := []bucket.Limit{
 		{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true},
@@ -129,7 +129,7 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 }
 
 // A cost needs what it leaves beside it, if it takes anything, and only of its own limit.
-func TestWhatCostsNeed(t *testing.T) {
+func TestCostsNeedTheirFloor(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},
 		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, {Name: "c", Capacity: 1000, Amount: 1000, Period: 1000}}
 	unlimited := bucket.Limit{Name: "a", Capacity: 1e18, Amount: 1e18, Period: 1000}

@@ -59,7 +59,7 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 
 // A bucket that is not full before any instant that can be stored does not expire: one of an enormous
 // debt, or whose limit is filled in more than 2^53 milliseconds.
-func TestWhatIsNotFullForEverDoesNotExpire(t *testing.T) {
+func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
 	const now = 1_700_000_000_000
 	of := func(period int64) []bucket.Limit {
 		return []bucket.Limit{{Name: "rpm", Capacity: 2_000, Amount: 1_000, Period: period}}

@@ -125,7 +125,7 @@ func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.I
 // A period from the first use is over, and nothing is taken of the next one yet. What was given
 // back to it meanwhile, as long as nobody has moved the item on, ends with it: a write that
 // takes nothing, planned from an image before that, finds the quota whole and no more.
-func TestWhatWasGivenBackToAPeriodEndsWithIt(t *testing.T) {
+func TestGiveBacksEndWithTheirPeriod(t *testing.T) {
 	const start = theEdge
 	try := bucket.Limit{Name: "try", Capacity: 10 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
 	_, b := create(start, table.Costs([]bucket.Limit{try}, 9000))

@@ -315,7 +315,7 @@ func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.It
 // quotas in different zones, the item has the zone of one, and the other says its own. That stays
 // while there is a quota of the zone; when there is none, the next one's zone is stored. When the last
 // calendar goes, the zone stays, and is never written empty: no client reads an item whose zone has no name.
-func TestWhatAChargeWritesOfCalendars(t *testing.T) {
+func TestChargesWriteOnlyChangedCalendars(t *testing.T) {
 	const now = 1_800_000_000_000
 	quota := func(name, zone string) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@" + zone}

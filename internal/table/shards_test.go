@@ -109,7 +109,7 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 // A shard is restored beside shard 0, which loses what it holds for it, and beside the shard that it
 // was split off, if that is another one: both must be as they were seen. Its generation is later than
 // that of the shard it is like, by whatever clock. It has denied nobody yet, and does not expire.
-func TestWhatIsWrittenWhenAShardIsRestored(t *testing.T) {
+func TestRestoredShardsTakeFromShard0(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
 	for _, c := range []struct{ like, shard, count int }{{0, 1, 2}, {0, 2, 4}, {0, 3, 4}, {1, 3, 4}, {2, 5, 8}} {

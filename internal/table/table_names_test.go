@@ -41,7 +41,7 @@ func TestRecordsStandUnderTheirKeys(t *testing.T) {
 
 // Which attributes of each kind of record must be there, and which must be of their type if they are,
 // is a file. The error says the attribute, or the key of the record.
-func TestWhatRecordsAreRefusedFor(t *testing.T) {
+func TestRecordsNeedTheirAttributes(t *testing.T) {
 	var out strings.Builder
 	all := samples()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -35,7 +35,7 @@ func counted(it item.Item, tokens int64) item.Item {
 // Ours has counted up to 100, and missed the records up to 107; the next one goes from there to 112.
 // Of the 7 another aggregator may have counted some, and never of the 5. What it has counted beyond
 // is of records that come later.
-func TestWhatOthersHaveCountedIsNotCountedAgain(t *testing.T) {
+func TestTokensCountedByOthersAreNotCountedAgain(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for others, want := range map[int64][3]int64{
 		0: {112, 121, 132}, 4: {112, 121, 132}, 7: {112, 121, 132}, 20: {125, 126, 132}, 30: {135, 136, 137},
@@ -52,7 +52,7 @@ func TestWhatOthersHaveCountedIsNotCountedAgain(t *testing.T) {
 
 // The same where all that is known of a shard is that it has taken 12 tokens since it was created: of
 // those others may have counted some.
-func TestWhatOthersHaveCountedSinceACreation(t *testing.T) {
+func TestOthersMayHaveCountedSinceACreation(t *testing.T) {
 	for others, want := range map[int64]int64{0: 112, 4: 112, 12: 112, 20: 120} {
 		it := counted(next(t, Snapshots{}, Add, created("10", Hourly.Start(t0), 100)), others)
 		at := justBefore(ran("20", "30", 12, 15))
@@ -65,7 +65,7 @@ func TestWhatOthersHaveCountedSinceACreation(t *testing.T) {
 
 // The same where the next record is of the next hour: the hour before is completed with what others
 // have not counted of the 7.
-func TestWhatOthersHaveCountedOfAnEarlierHour(t *testing.T) {
+func TestEarlierHoursAreCompletedWithUncountedTokens(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for others, want := range map[int64]int64{0: 107, 4: 107, 7: 107, 20: 120} {
 		it := counted(next(t, Snapshots{}, Add, created("10", hour, 100)), others)

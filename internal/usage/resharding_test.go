@@ -283,7 +283,7 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 
 // A shard is due to look at shard 0 with its first write of another minute since its generation
 // began, or of another time after which buckets merge, if that is less; but of no less than a second.
-func TestWhenAShardLooksAtShard0(t *testing.T) {
+func TestShardsLookAtShard0OnceAMinute(t *testing.T) {
 	began := int64(t0)
 	for _, c := range []struct {
 		mergeAfter, before, at int64 // milliseconds since the generation began
@@ -315,7 +315,7 @@ func TestWhenAShardLooksAtShard0(t *testing.T) {
 
 // Which shards a resharding writes, most likely: a doubling the shard that splits, a merge shard
 // 0 and those beyond the count, catching up those that have another count.
-func TestWhatAReshardingChanges(t *testing.T) {
+func TestReshardingsNameTheirShards(t *testing.T) {
 	image := func(k, n int) table.Shard { return table.Shard{State: bucket.State{Shard: k, Shards: n}} }
 	others := []table.Shard{image(1, 4), image(2, 2), image(4, 4), image(5, 4)}
 	for _, c := range []struct {

@@ -39,7 +39,7 @@ func removed(sequence string, created, tokens int64) stream.Change {
 // A counter goes from 5 to 7. What the next record shows that none has told is of the hour before,
 // if it comes in the next hour. A record that moves no counter changes nothing, and so does one
 // that is there already.
-func TestWhatTheNextRecordAddsToAPart(t *testing.T) {
+func TestNextRecordsCompleteTheHourBefore(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for _, c := range []struct {
 		name         string
@@ -151,7 +151,7 @@ func TestARefillIsNoPart(t *testing.T) {
 
 // A part follows the one before if a snapshot is written for that: not if it has only a new generation,
 // or a removal.
-func TestWhichPartIsFollowed(t *testing.T) {
+func TestPartsFollowWrittenSnapshots(t *testing.T) {
 	hour := Hourly.Start(t0)
 	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
 	anew.New.Generation = anew.OldGeneration + 1

@@ -227,7 +227,7 @@ func TestTheOldestThatIsNotCounted(t *testing.T) {
 }
 
 // What is owed is sorted by bucket and window, whatever order it comes in, each once.
-func TestWhatIsOwedIsSorted(t *testing.T) {
+func TestOwedSumsAreSorted(t *testing.T) {
 	want := []Owed{{Bucket{"m", "r", "e"}, 9}, {Bucket{"n", "q", "f"}, 7}, {Bucket{"n", "q", "f"}, 8},
 		{Bucket{"n", "r", "e"}, 7}, {Bucket{"n", "r", "f"}, 6}}
 	r := rand.New(rand.NewPCG(3, 4))

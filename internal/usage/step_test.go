@@ -16,7 +16,7 @@ import (
 // chain whose creation was not seen, that follows no other one, and whose shard was not charged
 // in the window before. Of a window that is over a creation tells nothing: a later one may have
 // been counted first.
-func TestWhenASnapshotIsReadFirst(t *testing.T) {
+func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
 	born.Born = true
 	chain := func(r Run, fresh bool, follows int64) Part {
@@ -183,7 +183,7 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 
 // What a shard had consumed before its first record is counted where it was created, if that is
 // certain, by a consistent read; else it is told to be unknown, and not counted.
-func TestWhatWasConsumedBeforeTheFirstRecord(t *testing.T) {
+func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 	start := Hourly.Start(t0)
 	all := func(edit func(*Part, *Snapshots)) (Part, Snapshots) {
 		c := Part{Birth: start - 3*hourMillis, Runs: []Run{ran("20", "30", 100, 110)}}
@@ -287,7 +287,7 @@ func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
 
 // An hour before is completed from a consistent read only, and not if another client has counted
 // since, in an hour between or in the present one: what ours did not see, that one saw.
-func TestWhenAnHourBeforeIsCompleted(t *testing.T) {
+func TestEarlierHoursNeedAConsistentRead(t *testing.T) {
 	foreign := func(hours int64) item.Item {
 		start := Hourly.Start(t0) - hours*hourMillis
 		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly),
@@ -422,7 +422,7 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 }
 
 // What a run adds to a mark, by what is known of the lives of the shard and of the limit.
-func TestWhatARunAddsToAMark(t *testing.T) {
+func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 	count := func(limit string, n int64) ledger.Count { return ledger.Count{Limit: limit, Tokens: n} }
 	run := func(gen uint8, from, to int64) Run {
 		r := ran("20", "30", from, to)

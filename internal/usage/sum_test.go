@@ -47,7 +47,7 @@ func TestPartsOfADayAreReadConsistently(t *testing.T) {
 
 // A sum keeps what it has counted and its parts no longer show, if they have lost something: if they
 // have fewer records than it, or may have expired. Where they have given tokens back, it follows them.
-func TestWhatASumKeepsOfPartsThatAreGone(t *testing.T) {
+func TestSumsKeepLostParts(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(w Window, tokens, events int64) ledger.Snapshot {
 		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w),

@@ -114,7 +114,7 @@ func TestBatchesWithoutThresholds(t *testing.T) {
 
 // A bucket above a threshold is looked at again only when it reaches the next one, when an
 // hour begins, and when it was divided.
-func TestWhenThresholdsAreLookedFor(t *testing.T) {
+func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 	grows := func(left0, milli int64, edit func(*stream.Change)) stream.Change {
 		c := shows(left(budget, 0, 1, left0), 1)
 		c.OldShards, c.OldRF = 1, t0

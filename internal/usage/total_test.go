@@ -189,7 +189,7 @@ func TestProgress(t *testing.T) {
 
 // One query finds the ten latest snapshots up to the total's own, which is one of them: half a
 // read unit.
-func TestWhatOneQueryFinds(t *testing.T) {
+func TestOneQueryFindsTenSnapshots(t *testing.T) {
 	const at = 1_700_000_000_000
 	db := memdynamo.New(func() int64 { return at })
 	for h := range int64(15) {
@@ -214,7 +214,7 @@ func TestWhatOneQueryFinds(t *testing.T) {
 
 // Of what the query finds, one is the total's own snapshot, those of its kind are earlier ones, and a
 // day is neither.
-func TestWhatAQueryFoundIsSifted(t *testing.T) {
+func TestQueriesKeepSnapshotsOfTheirKind(t *testing.T) {
 	snapshot := func(w Window, hours int64) item.Item {
 		start := w.Start(t0 - hours*hourMillis)
 		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),

@@ -282,7 +282,7 @@ func TestPausesWhereThereIsNothingToRead(t *testing.T) {
 
 // What follows a shard is looked for and read at once when that ends, also when its last read had
 // no record.
-func TestWhatFollowsAShardIsReadAtOnce(t *testing.T) {
+func TestChildShardsAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "root"}, {id: "next", parent: "root", sequences: []string{"1"}}}}
 		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -13,7 +13,7 @@ import (
 
 // Of a limit of 100 tokens 50 are taken, which cost 30 in the end, and so on: what is booked is what the
 // clients can know, whatever becomes of a call's answer.
-func TestWhatClientsSeeIsBooked(t *testing.T) {
+func TestBooksHoldOnlyKnownOutcomes(t *testing.T) {
 	db := memdynamo.New(nil)
 	lim, err := limiter.Open(t.Context(), db.Client(), "table", &limiter.Options{Register: true})
 	check.Must(t, err)

@@ -16,7 +16,7 @@ import (
 )
 
 // What differs is what docs/python.md says of it, on both sides.
-func TestWhatDiffers(t *testing.T) {
+func TestDifferencesFromPython(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
 		p, ctx := w.python(), w.Context()

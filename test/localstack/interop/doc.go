@@ -36,8 +36,8 @@
 //	GSI2 ALL and KEYS_ONLY                           TestQueriesOverAResourceNeedTheWholeIndex
 //	version record, all orders, both releases        TestVersionRecordKeepsPythonFromOurFunctions
 //	all that 0.17 stores, on a table ours has opened TestOpeningLeavesTheNewerPythonWhole
-//	what differs                                     TestWhatDiffers
-//	what one side refuses or does not know           TestWhatOursRefuses
+//	what differs                                     TestDifferencesFromPython
+//	what one side refuses or does not know           TestLimitsThatOnlyOursRefuses
 //	what either disables, bypasses and charges to    TestDisabledByEither, TestBypassedByEither,
 //	parents by policy                                TestCascadePolicyOfEither
 //	quotas by the calendar, and their edges          TestQuotasByCalendarAreShared, TestRefundsOfAnEarlierPeriod,

@@ -14,7 +14,7 @@ import (
 // Python serves a bucket of any number of limits, and 0.10.3 one of any number of
 // tokens. Ours refuses more than 32 limits, and as 0.17.0 more than 10^15 tokens of
 // one, by an error that is no denial, and leaves the bucket as it is.
-func TestWhatOursRefuses(t *testing.T) {
+func TestLimitsThatOnlyOursRefuses(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
 		var many []pyLimit
