@@ -101,10 +101,7 @@ func DecodeEntity(it item.Item) (Entity, error) {
 	e.Cascade = r.Flag(layout.AttrCascade)
 	e.Metadata = r.Entries(attrMetadata)
 	e.CreatedAt = r.Str(layout.AttrCreatedAt)
-	if err := r.Named("entity"); err != nil {
-		return Entity{}, err
-	}
-	return e, nil
+	return item.Decoded(&r, "entity", e)
 }
 
 // Unchanged is a check that holds while the entity exists and has the same parent.

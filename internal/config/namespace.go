@@ -132,8 +132,5 @@ func DecodeNamespace(it item.Item) (Namespace, error) {
 		n.Status = NamespaceActive
 	}
 	n.CreatedAt, n.DeletedAt = r.Str(layout.AttrCreatedAt), r.Str(attrDeletedAt)
-	if err := r.Named("namespace"); err != nil {
-		return Namespace{}, err
-	}
-	return n, nil
+	return item.Decoded(&r, "namespace", n)
 }

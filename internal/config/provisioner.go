@@ -163,8 +163,5 @@ func DecodeProvisioner(it item.Item) (Provisioner, error) {
 		p.Entities[entity] = list
 	}
 	p.LastApplied, p.Hash = r.Str(attrLastApplied), r.Str(attrAppliedHash)
-	if err := r.Named("provisioner"); err != nil {
-		return Provisioner{}, err
-	}
-	return p, nil
+	return item.Decoded(&r, "provisioner", p)
 }

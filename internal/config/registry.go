@@ -90,10 +90,7 @@ func DecodeResources(it item.Item) (Resources, error) {
 	s.Namespace, _ = layout.Under(&r, "SYSTEM#")
 	r.SK(layout.SKResources)
 	s.Names = slices.Sorted(slices.Values(r.Texts(attrResources)))
-	if err := r.Named("registry"); err != nil {
-		return Resources{}, err
-	}
-	return s, nil
+	return item.Decoded(&r, "registry", s)
 }
 
 // EntityConfigs is how many entities have limits of their own, by resource.
@@ -129,8 +126,5 @@ func DecodeEntityConfigs(it item.Item) (EntityConfigs, error) {
 		}
 		c.Counts[attr] = r.Int(attr)
 	}
-	if err := r.Named("registry"); err != nil {
-		return EntityConfigs{}, err
-	}
-	return c, nil
+	return item.Decoded(&r, "registry", c)
 }

@@ -62,8 +62,5 @@ func DecodeVersion(it item.Item) (Version, error) {
 		Schema: r.Need(attrSchemaVersion), Lambda: r.Str(attrLambdaVersion), ClientMin: r.Str(attrClientMin),
 		UpdatedAt: r.Str(attrUpdatedAt), UpdatedBy: r.Str(attrUpdatedBy),
 	}
-	if err := r.Named("version"); err != nil {
-		return Version{}, err
-	}
-	return v, nil
+	return item.Decoded(&r, "version", v)
 }

@@ -3,8 +3,6 @@ package item
 import (
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
@@ -37,65 +35,4 @@ func TestConditionsOnAbsentAttributesAndOtherTypes(t *testing.T) {
 	} {
 		check.Equal(t, c.cond.Holds(it), c.want, c.name)
 	}
-}
-
-// Items that DynamoDB takes for equal have one form; what is given stays as it is.
-func TestCanonicalForm(t *testing.T) {
-	number := func(s string) Value { return &types.AttributeValueMemberN{Value: s} }
-	numbers := func(s ...string) Value { return &types.AttributeValueMemberNS{Value: s} }
-	for _, c := range []struct{ given, want Value }{
-		{number("007"), number("7")}, {number("1e3"), number("1000")}, {number("-0"), number("0")},
-		{number("7.50"), number("7.5")}, {number("12"), number("12")}, {number("many"), number("many")},
-		{number(""), number("")}, {number("1x"), number("1x")},
-		{SS("b", "a"), SS("a", "b")}, {numbers("3", "01"), numbers("1", "3")},
-		{Map(Item{"x": number("1.0")}), Map(Item{"x": number("1")})},
-		{&types.AttributeValueMemberL{Value: []Value{number("1.0"), S("b")}},
-			&types.AttributeValueMemberL{Value: []Value{number("1"), S("b")}}},
-		{&types.AttributeValueMemberBS{Value: [][]byte{{2}, {1}}}, &types.AttributeValueMemberBS{Value: [][]byte{{1},
-			{2}}}},
-	} {
-		given := Item{"a": c.given}
-		got := Canonical(given)["a"]
-		if !sameForm(got, c.want) || given["a"] != c.given {
-			t.Errorf("%v becomes %v, want %v", c.given, got, c.want)
-		}
-	}
-	if Canonical(nil) != nil {
-		t.Error("no item becomes one")
-	}
-}
-
-// sameForm compares what is written, where Equal compares what it means.
-func sameForm(a, b Value) bool {
-	return Size(Item{"a": a}) == Size(Item{"a": b}) && textOf(a) == textOf(b)
-}
-
-func textOf(v Value) (out string) {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberN:
-		return v.Value
-	case *types.AttributeValueMemberS:
-		return v.Value
-	case *types.AttributeValueMemberSS:
-		for _, s := range v.Value {
-			out += s + ","
-		}
-	case *types.AttributeValueMemberNS:
-		for _, s := range v.Value {
-			out += s + ","
-		}
-	case *types.AttributeValueMemberBS:
-		for _, s := range v.Value {
-			out += string(s) + ","
-		}
-	case *types.AttributeValueMemberL:
-		for _, e := range v.Value {
-			out += textOf(e) + ","
-		}
-	case *types.AttributeValueMemberM:
-		for name, e := range v.Value {
-			out += name + textOf(e)
-		}
-	}
-	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -38,7 +39,7 @@ func parseDecimal(s string) (decimal, error) {
 	if len(s) > maxNumeral {
 		return d, errNumeral
 	}
-	mantissa, exponent, hasExp := cutAny(s, "eE")
+	mantissa, exponent, hasExp := strings.Cut(strings.ReplaceAll(s, "E", "e"), "e")
 	if rest, ok := strings.CutPrefix(mantissa, "-"); ok {
 		d.neg, mantissa = true, rest
 	} else {
@@ -46,16 +47,16 @@ func parseDecimal(s string) (decimal, error) {
 	}
 	whole, frac, _ := strings.Cut(mantissa, ".")
 	d.digits = whole + frac
-	if d.digits == "" || !allDigits(d.digits) {
+	if d.digits == "" || strings.Trim(d.digits, "0123456789") != "" {
 		return d, errNumeral
 	}
 	d.exp = -len(frac)
 	if hasExp {
-		n, ok := smallInt(exponent)
-		if !ok {
+		n, err := strconv.Atoi(exponent)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return d, errNumeral
 		}
-		d.exp += n
+		d.exp += max(-1000, min(n, 1000)) // nothing so large or small is a DynamoDB number
 	}
 	return d.trimmed()
 }
@@ -76,41 +77,6 @@ func (d decimal) trimmed() (decimal, error) {
 		return d, errRange
 	}
 	return d, nil
-}
-
-func cutAny(s, chars string) (before, after string, found bool) {
-	i := strings.IndexAny(s, chars)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
-}
-
-// smallInt reads an exponent; beyond a thousand the exact value is of no
-// interest, because nothing so large or small is a DynamoDB number.
-func smallInt(s string) (int, bool) {
-	neg := strings.HasPrefix(s, "-")
-	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
-	if s == "" || !allDigits(s) {
-		return 0, false
-	}
-	n := 0
-	for i := range len(s) {
-		n = min(10*n+int(s[i]-'0'), 1000)
-	}
-	if neg {
-		n = -n
-	}
-	return n, true
 }
 
 // String returns the number in plain digits, as DynamoDB returns it.

@@ -18,7 +18,7 @@ func TestNumeralsMatchDynamoDB(t *testing.T) {
 		{nines + "9", "error"}, {"1e126", "error"}, {"1e-131", "error"}, {"1e999999999999", "error"},
 		{"", "error"}, {"-", "error"}, {".", "error"}, {"1/2", "error"}, {"0x10", "error"}, {"1_000", "error"},
 		{"NaN", "error"}, {"Inf", "error"}, {" 1", "error"}, {"1e", "error"}, {"1e5x", "error"}, {"1ex", "error"},
-		{"e5", "error"}, {"1e+", "error"}, {"1.2.3", "error"},
+		{"e5", "error"}, {"1e+", "error"}, {"1e-+5", "error"}, {"1.2.3", "error"},
 		{strings.Repeat("0", 300), "error"},
 	} {
 		d, err := parseDecimal(tt.in)

@@ -32,18 +32,22 @@ func (r *Reader) Value(attr string) (Value, bool) {
 	return v, ok
 }
 
+// typed reads an attribute of one type. Of another type, absent or null it is zero.
+func typed[T any](r *Reader, attr, want string) (out T) {
+	if v, ok := r.Value(attr); ok {
+		if out, ok = v.(T); !ok {
+			r.Fail("attribute %q has type %T, want %s", attr, v, want)
+		}
+	}
+	return out
+}
+
 // Str reads a string.
 func (r *Reader) Str(attr string) string {
-	v, ok := r.Value(attr)
-	if !ok {
-		return ""
+	if s := typed[*types.AttributeValueMemberS](r, attr, "a string"); s != nil {
+		return s.Value
 	}
-	s, ok := v.(*types.AttributeValueMemberS)
-	if !ok {
-		r.Fail("attribute %q has type %T, want a string", attr, v)
-		return ""
-	}
-	return s.Value
+	return ""
 }
 
 // Need is Str for an attribute without which the record makes no sense.
@@ -57,16 +61,8 @@ func (r *Reader) Need(attr string) string {
 
 // Flag reads a boolean.
 func (r *Reader) Flag(attr string) bool {
-	v, ok := r.Value(attr)
-	if !ok {
-		return false
-	}
-	b, ok := v.(*types.AttributeValueMemberBOOL)
-	if !ok {
-		r.Fail("attribute %q has type %T, want a boolean", attr, v)
-		return false
-	}
-	return b.Value
+	b := typed[*types.AttributeValueMemberBOOL](r, attr, "a boolean")
+	return b != nil && b.Value
 }
 
 // Int reads a whole number.
@@ -83,19 +79,10 @@ func (r *Reader) Int(attr string) int64 {
 
 // Entries returns a map attribute; an empty one is nil.
 func (r *Reader) Entries(attr string) Item {
-	v, ok := r.Value(attr)
-	if !ok {
-		return nil
+	if m := typed[*types.AttributeValueMemberM](r, attr, "a map"); m != nil && len(m.Value) > 0 {
+		return m.Value
 	}
-	m, ok := v.(*types.AttributeValueMemberM)
-	if !ok {
-		r.Fail("attribute %q has type %T, want a map", attr, v)
-		return nil
-	}
-	if len(m.Value) == 0 {
-		return nil
-	}
-	return m.Value
+	return nil
 }
 
 // Texts returns a list or set of strings; an empty one is nil.
@@ -154,6 +141,14 @@ func (r *Reader) Named(record string) error {
 	}
 	k := KeyOf(r.It)
 	return fmt.Errorf("%s item %q %q: %w", record, k.PK, k.SK, r.Err)
+}
+
+// Decoded returns what a reader has read of a record; with an error, which names the record, nothing.
+func Decoded[T any](r *Reader, record string, read T) (out T, err error) {
+	if err := r.Named(record); err != nil {
+		return out, err
+	}
+	return read, nil
 }
 
 // ErrKey is the error for an item under the key of another kind of record.

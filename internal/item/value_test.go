@@ -2,6 +2,7 @@ package item
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -83,4 +84,15 @@ func TestSums(t *testing.T) {
 	if got := textOf(Plus(numeral("18446744073709551616"), -1)); got != "18446744073709551615" {
 		t.Errorf("2^64 - 1 is %s", got)
 	}
+}
+
+// textOf returns what a text, a number or a set of texts holds.
+func textOf(v Value) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberN:
+		return v.Value
+	case *types.AttributeValueMemberSS:
+		return strings.Join(v.Value, ",") + ","
+	}
+	return text(v)
 }

@@ -81,10 +81,7 @@ func DecodeAudit(it item.Item) (Audit, error) {
 	a.Principal, a.Resource = r.Str(AttrPrincipal), r.Str(layout.AttrResource)
 	a.Details = r.Entries(AttrDetails)
 	a.TTL = r.Int(layout.AttrTTL)
-	if err := r.Named("audit"); err != nil {
-		return Audit{}, err
-	}
-	return a, nil
+	return item.Decoded(&r, "audit", a)
 }
 
 // BucketLevels are the details of levels that were raised, in whole tokens by

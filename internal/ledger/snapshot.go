@@ -94,10 +94,7 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 			}
 		}
 	}
-	if err := r.Named("usage"); err != nil {
-		return Snapshot{}, err
-	}
-	return s, nil
+	return item.Decoded(&r, "usage", s)
 }
 
 // WindowOf returns the kind of window of a snapshot, empty if it does not say.

@@ -76,10 +76,7 @@ func DecodeThreshold(it item.Item) (Threshold, error) {
 	if t.Key() != item.KeyOf(it) {
 		r.Fail("%w", item.ErrKey)
 	}
-	if err := r.Named("threshold"); err != nil {
-		return Threshold{}, err
-	}
-	return t, nil
+	return item.Decoded(&r, "threshold", t)
 }
 
 // ThresholdsOfEntity asks for the records of an entity, on a resource or, if it is empty, on all.

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
@@ -117,7 +118,7 @@ func (db *DB) Store(it item.Item) {
 	}
 	f := db.lock()
 	defer db.mu.Unlock()
-	f.put(item.KeyOf(it), item.Canonical(it), db.now(), false)
+	f.put(item.KeyOf(it), itemtest.Canonical(it), db.now(), false)
 }
 
 // Delete removes the item at k, if there is one, without any condition.

@@ -142,7 +142,7 @@ func (db *DB) write(w item.Write) (item.Item, error) {
 		f.stats.WriteUnits += itemtest.WriteUnits(before, nil)
 		return nil, &store.Refused{Old: maps.Clone(before)}
 	}
-	after = item.Canonical(after)
+	after = itemtest.Canonical(after)
 	f.stats.WriteUnits += itemtest.WriteUnits(before, after)
 	f.put(w.Target(), after, db.now(), false)
 	return maps.Clone(after), nil
@@ -210,7 +210,7 @@ func (db *DB) transact(id string, writes []item.Write) error {
 			reasons[i] = store.Reason{Refused: true, Old: maps.Clone(before)}
 			refused = true
 		}
-		after[i] = item.Canonical(next)
+		after[i] = itemtest.Canonical(next)
 		units += 2 * itemtest.WriteUnits(before, next)
 	}
 	f.stats.WriteUnits += units
