@@ -122,8 +122,8 @@ func (n *Namespace) resourcesWithLimits(ctx context.Context) ([]string, error) {
 	if err != nil || items[0] == nil {
 		return nil, fail(err, "list resources with limits")
 	}
-	r, err := config.DecodeResources(items[0])
-	return r.Names, fail(err, "list resources with limits")
+	names, err := config.DecodeResources(items[0])
+	return names, fail(err, "list resources with limits")
 }
 
 // resourcesWithEntityLimits returns how many entities have limits of their own, by
@@ -134,12 +134,12 @@ func (n *Namespace) resourcesWithEntityLimits(ctx context.Context) (map[string]i
 	if err != nil || items[0] == nil {
 		return nil, fail(err, "count entities with limits")
 	}
-	c, err := config.DecodeEntityConfigs(items[0])
+	counts, err := config.DecodeEntityConfigs(items[0])
 	if err != nil {
 		return nil, fail(err, "count entities with limits")
 	}
 	out := map[string]int{}
-	for resource, count := range c.Counts {
+	for resource, count := range counts {
 		if resource == layout.DefaultResource {
 			resource = ""
 		}

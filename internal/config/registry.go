@@ -67,64 +67,29 @@ func inRegistry(ns string, u item.Update) item.Update {
 	return u
 }
 
-// Resources is the registry of resources with default limits, sorted.
-type Resources struct {
-	Namespace string
-	Names     []string
-}
-
-// Item returns the registry as it is stored.
-func (s Resources) Item() item.Item {
-	k := layout.ResourcesKey(s.Namespace)
-	it := layout.NewItem(k)
-	if len(s.Names) > 0 {
-		it[attrResources] = item.SS(s.Names...)
-	}
-	return layout.WithGSI4(item.Item(it), s.Namespace, k.PK)
-}
-
-// DecodeResources reads the registry of resources.
-func DecodeResources(it item.Item) (Resources, error) {
+// DecodeResources reads the registry of resources with default limits. They are sorted.
+func DecodeResources(it item.Item) ([]string, error) {
 	r := item.Reader{It: it}
-	var s Resources
-	s.Namespace, _ = layout.Under(&r, "SYSTEM#")
+	layout.Under(&r, "SYSTEM#")
 	r.SK(layout.SKResources)
-	s.Names = slices.Sorted(slices.Values(r.Texts(attrResources)))
-	return item.Decoded(&r, "registry", s)
+	return item.Decoded(&r, "registry", slices.Sorted(slices.Values(r.Texts(attrResources))))
 }
 
-// EntityConfigs is how many entities have limits of their own, by resource.
-type EntityConfigs struct {
-	Namespace string
-	Counts    map[string]int64 // nil: none
-}
-
-// Item returns the counts as they are stored.
-func (c EntityConfigs) Item() item.Item {
-	k := layout.EntityConfigsKey(c.Namespace)
-	it := layout.NewItem(k)
-	for resource, n := range c.Counts {
-		if !item.IsKeyAttr(resource) {
-			it[resource] = item.N(n)
-		}
-	}
-	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
-}
-
-// DecodeEntityConfigs reads the counts. Every number is one, also zero.
-func DecodeEntityConfigs(it item.Item) (EntityConfigs, error) {
+// DecodeEntityConfigs reads how many entities have limits of their own, by resource; nil: none. Every number is a
+// count, also zero.
+func DecodeEntityConfigs(it item.Item) (map[string]int64, error) {
 	r := item.Reader{It: it}
-	var c EntityConfigs
-	c.Namespace, _ = layout.Under(&r, "SYSTEM#")
+	layout.Under(&r, "SYSTEM#")
 	r.SK(layout.SKEntityConfigs)
+	var counts map[string]int64
 	for attr, v := range it {
 		if _, ok := v.(*types.AttributeValueMemberN); !ok || item.IsKeyAttr(attr) {
 			continue
 		}
-		if c.Counts == nil {
-			c.Counts = make(map[string]int64)
+		if counts == nil {
+			counts = make(map[string]int64)
 		}
-		c.Counts[attr] = r.Int(attr)
+		counts[attr] = r.Int(attr)
 	}
-	return item.Decoded(&r, "registry", c)
+	return item.Decoded(&r, "registry", counts)
 }

@@ -37,16 +37,16 @@ func TestRegistriesAreWrittenOnce(t *testing.T) {
 	check.Must(t, err)
 	counts, _, err := got[1].Apply(nil)
 	check.Must(t, err)
-	if r, err := DecodeResources(resources); err != nil || !slices.Equal(r.Names, []string{"a", "b"}) {
+	if r, err := DecodeResources(resources); err != nil || !slices.Equal(r, []string{"a", "b"}) {
 		t.Errorf("%v, %v", r, err)
 	}
 	c, err := DecodeEntityConfigs(counts)
 	check.Must(t, err)
-	check.Deep(t, c.Counts, map[string]int64{"gpt": 2, "x": -1}, "counts")
+	check.Deep(t, c, map[string]int64{"gpt": 2, "x": -1}, "counts")
 	check.Equal(t, len(List("ns", Listing{Entity: "e", Resource: "x", Was: true, Is: true}, Listing{})), 0, "no writes")
 	gone, _, err := List("ns", Listing{Resource: "a", Was: true})[0].Apply(resources)
 	check.Must(t, err)
-	if r, err := DecodeResources(gone); err != nil || !slices.Equal(r.Names, []string{"b"}) {
+	if r, err := DecodeResources(gone); err != nil || !slices.Equal(r, []string{"b"}) {
 		t.Errorf("%v, %v", r, err)
 	}
 }

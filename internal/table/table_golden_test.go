@@ -69,9 +69,12 @@ func samples() map[string]item.Item {
 			Limits: sampleLimits}.Item(),
 		"config_entity_default": config.Config{Namespace: ns, Entity: "key-1", Resource: layout.DefaultResource,
 			Limits: sampleLimits[:1]}.Item(),
-		"registry_resources": config.Resources{Namespace: ns, Names: []string{"openai/gpt-4", "search"}}.Item(),
-		"registry_entityconfigs": config.EntityConfigs{Namespace: ns, Counts: map[string]int64{"openai/gpt-4": 2,
-			"search": 0}}.Item(),
+		"registry_resources": registry(ns, config.Listing{Resource: "openai/gpt-4", Is: true},
+			config.Listing{Resource: "search", Is: true}),
+		"registry_entityconfigs": registry(ns, config.Listing{Entity: "a", Resource: "openai/gpt-4", Is: true},
+			config.Listing{Entity: "b", Resource: "openai/gpt-4", Is: true},
+			config.Listing{Entity: "a", Resource: "search", Is: true},
+			config.Listing{Entity: "b", Resource: "search", Was: true}),
 		"registry_provisioner": config.Provisioner{Namespace: ns, System: true, Resources: []string{"search"},
 			Entities:    map[string][]string{"key-1": {"openai/gpt-4"}},
 			LastApplied: created, Hash: "sha256:00"}.Item(),
@@ -105,6 +108,12 @@ func samples() map[string]item.Item {
 		"namespace_reverse": n.Reverse(),
 		"namespace_deleted": gone.Reverse(),
 	}
+}
+
+// registry is the registry that lists levels, all of one kind.
+func registry(ns string, levels ...config.Listing) item.Item {
+	it, _, _ := config.List(ns, levels...)[0].Apply(nil)
+	return it
 }
 
 func usageSample(window, start, part string) ledger.Snapshot {
@@ -154,8 +163,21 @@ var records = []record{
 	kindOf("#QUOTA#", ledger.DecodeThreshold, ledger.Threshold.Item),
 	kindOf(layout.SKConfig, config.DecodeConfig, config.Config.Item),
 	kindOf(layout.SKAuditPrefix, ledger.DecodeAudit, ledger.Audit.Item),
-	kindOf(layout.SKResources, config.DecodeResources, config.Resources.Item),
-	kindOf(layout.SKEntityConfigs, config.DecodeEntityConfigs, config.EntityConfigs.Item),
+	{layout.SKResources, func(k item.Key, it item.Item) (item.Item, error) {
+		names, err := config.DecodeResources(it)
+		if names == nil {
+			return inSystem(k, item.Item{}), err
+		}
+		return inSystem(k, item.Item{"resources": item.SS(names...)}), err
+	}},
+	{layout.SKEntityConfigs, func(k item.Key, it item.Item) (item.Item, error) {
+		counts, err := config.DecodeEntityConfigs(it)
+		all := item.Item{}
+		for resource, n := range counts {
+			all[resource] = item.N(n)
+		}
+		return inSystem(k, all), err
+	}},
 	{layout.SKProvisioner, func(k item.Key, it item.Item) (item.Item, error) {
 		x, err := config.DecodeProvisioner(it)
 		if err != nil || k.SK == layout.SKProvisioner {
@@ -174,6 +196,13 @@ func kindOf[R any](sk string, decode func(item.Item) (R, error), encode func(R) 
 		x, err := decode(it)
 		return encode(x), err
 	}}
+}
+
+// inSystem is a record of a namespace with these attributes.
+func inSystem(k item.Key, attrs item.Item) item.Item {
+	maps.Copy(attrs, k.Item())
+	ns, _, _ := layout.CutNamespace(k.PK)
+	return layout.WithGSI4(attrs, ns, k.PK)
 }
 
 // decoded returns what any item decodes to, as an item again.

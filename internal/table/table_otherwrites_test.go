@@ -107,7 +107,8 @@ func otherWrites(t *testing.T) []call {
 	declared.Access = config.Access{Switch: config.Bypassed, Cascade: new(true)}
 	declared.Declared = config.Declared{Switch: true, Cascade: true}
 	listing := func(l config.Listing) item.Write { return config.List(ns, l)[0] }
-	zero := config.EntityConfigs{Namespace: ns, Counts: map[string]int64{"gpt": 0}}.Item()
+	zero := registry(ns, config.Listing{Entity: "e", Resource: "gpt", Is: true},
+		config.Listing{Entity: "f", Resource: "gpt", Was: true})
 	pages := pagedSample.Pages()
 	foreign := item.Item{item.AttrPK: pages[0][item.AttrPK], item.AttrSK: pages[0][item.AttrSK]}
 	noted := applied(t, config.Deleted(ns, "key-1", sampleNow-1), nil)
@@ -163,7 +164,7 @@ func otherWrites(t *testing.T) []call {
 		one("keep audit", config.KeepAudit(ns, 30), nil),
 		one("add resource", listing(config.Listing{Resource: "gpt", Is: true}), nil),
 		one("remove resource", listing(config.Listing{Resource: "gpt"}),
-			config.Resources{Namespace: ns, Names: []string{"gpt", "x"}}.Item()),
+			registry(ns, config.Listing{Resource: "gpt", Is: true}, config.Listing{Resource: "x", Is: true})),
 		one("count configs", listing(config.Listing{Entity: "e", Resource: "gpt", Was: true}), zero),
 		one("forget configs", config.ForgetEntityConfigs(ns, "gpt"), zero),
 		one("new page", config.ReplacePage(pages[0], nil), nil),
