@@ -66,36 +66,35 @@ func (f fast) IsErrorRetryable(err error) bool {
 func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	switch w := w.(type) {
 	case item.Update:
-		if err := ctx.Err(); err != nil {
-			return nil, unsent("UpdateItem", err)
-		}
-		out, err := signed(ctx, func() (*dynamodb.UpdateItemOutput, error) { return d.update(ctx, w) })
+		out, err := send(ctx, "UpdateItem", func() (*dynamodb.UpdateItemOutput, error) { return d.update(ctx, w) })
 		if err != nil {
-			return nil, classify("UpdateItem", err)
+			return nil, err
 		}
 		return out.Attributes, nil
 	case item.Put:
-		if err := ctx.Err(); err != nil {
-			return nil, unsent("PutItem", err)
-		}
-		_, err := signed(ctx, func() (*dynamodb.PutItemOutput, error) { return d.api.PutItem(ctx, w.Input(d.table), once) })
+		_, err := send(ctx, "PutItem", func() (*dynamodb.PutItemOutput, error) {
+			return d.api.PutItem(ctx, w.Input(d.table), once)
+		})
 		if err != nil {
-			return nil, classify("PutItem", err)
+			return nil, err
 		}
 		return maps.Clone(w.Item), nil
 	case item.Delete:
-		if err := ctx.Err(); err != nil {
-			return nil, unsent("DeleteItem", err)
-		}
-		_, err := signed(ctx, func() (*dynamodb.DeleteItemOutput, error) {
+		_, err := send(ctx, "DeleteItem", func() (*dynamodb.DeleteItemOutput, error) {
 			return d.api.DeleteItem(ctx, w.Input(d.table), once)
 		})
-		if err != nil {
-			return nil, classify("DeleteItem", err)
-		}
-		return nil, nil
+		return nil, err
 	}
 	return nil, unsent("Write", fmt.Errorf("%T stands in transactions only", w))
+}
+
+// send makes a call that writes, unless ctx is done before, and classifies its error.
+func send[T any](ctx context.Context, op string, call func() (T, error)) (out T, err error) {
+	if err := ctx.Err(); err != nil {
+		return out, unsent(op, err)
+	}
+	out, err = signed(ctx, call)
+	return out, classify(op, err)
 }
 
 // update sends an update, and takes in the time of its answer.
@@ -112,18 +111,15 @@ func (d *Dynamo) update(ctx context.Context, w item.Update) (*dynamodb.UpdateIte
 
 // Transact implements [Store].
 func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write) error {
-	if err := ctx.Err(); err != nil {
-		return unsent("TransactWriteItems", err)
-	}
 	if token == "" || len(token) > item.MaxTokenLength {
 		// Without a token of ours a transaction could not be sent again.
 		return unsent("TransactWriteItems",
 			fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), item.MaxTokenLength))
 	}
-	_, err := signed(ctx, func() (*dynamodb.TransactWriteItemsOutput, error) {
+	_, err := send(ctx, "TransactWriteItems", func() (*dynamodb.TransactWriteItemsOutput, error) {
 		return d.api.TransactWriteItems(ctx, item.TransactInput(d.table, token, writes), once)
 	})
-	return classify("TransactWriteItems", err)
+	return err
 }
 
 const readAttempts = 8

@@ -83,15 +83,12 @@ func (l *Listing) Remove(ctx context.Context, keys ...item.Key) error {
 
 func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
 	for try := 0; ; try++ {
-		if err := ctx.Err(); err != nil {
-			return unsent("BatchWriteItem", err)
-		}
-		out, err := signed(ctx, func() (*dynamodb.BatchWriteItemOutput, error) {
+		out, err := send(ctx, "BatchWriteItem", func() (*dynamodb.BatchWriteItemOutput, error) {
 			in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{l.table: left}}
 			return l.api.BatchWriteItem(ctx, in, whole)
 		})
 		if err != nil {
-			return classify("BatchWriteItem", err)
+			return err
 		}
 		before := len(left)
 		if left = out.UnprocessedItems[l.table]; len(left) == 0 {
