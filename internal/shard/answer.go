@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -44,21 +45,19 @@ func (p *Plan) gone(k item.Key) {
 	}
 }
 
-// Refused takes in that a step's condition did not hold. items are the
-// images that came back, one per write, nil where there was no item or no
-// refusal; refused says which conditions failed, as many.
-func (p *Plan) Refused(s Step, refused []bool, items []item.Item) {
+// Refused takes in that conditions of a step did not hold: there is a reason for each write.
+func (p *Plan) Refused(s Step, reasons []store.Reason) {
 	p.refusals[s.Shard]++
 	for i, w := range s.Writes {
 		_, _, _, shard, ok := layout.ParseBucketPK(w.Target().PK)
-		if i >= len(refused) || !refused[i] || !ok {
+		if i >= len(reasons) || !reasons[i].Refused || !ok {
 			continue
 		}
 		if shard != s.Shard && shard != 0 { // shard 0 is only checked
 			p.refusals[shard]++
 		}
-		p.see(shard, items[i])
-		if s.Action == Split && i == 1 && !refused[0] { // the sibling exists already
+		p.see(shard, reasons[i].Old)
+		if s.Action == Split && i == 1 && !reasons[0].Refused { // the sibling exists already
 			p.recount[s.Shard] = p.known[s.Shard].State.Count()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -44,10 +45,10 @@ func (p *Plan) says() string {
 
 // What a plan learns from a step that was refused, by which of its writes was.
 func TestPlansLearnFromRefusals(t *testing.T) {
-	at := func(i int, it item.Item) (refused []bool, items []item.Item) {
-		refused, items = make([]bool, 3), make([]item.Item, 3)
-		refused[i], items[i] = true, it
-		return refused, items
+	at := func(i int, it item.Item) []store.Reason {
+		reasons := make([]store.Reason, 3)
+		reasons[i] = store.Reason{Refused: true, Old: it}
+		return reasons
 	}
 	image := func(k, count int) item.Item { return shardOf(k, count, 9).Item() }
 	writes := func(shards ...int) (out []item.Write) {
@@ -105,8 +106,7 @@ func TestPlansLearnFromRefusals(t *testing.T) {
 		if got := p.says(); got != before {
 			t.Fatal(got)
 		}
-		refused, items := at(c.nth, c.item)
-		if p.Refused(c.step, refused, items); p.says() != c.want {
+		if p.Refused(c.step, at(c.nth, c.item)); p.says() != c.want {
 			t.Errorf("%s: %s, want %s", c.name, p.says(), c.want)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -28,9 +28,9 @@ func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 		}
 		switch {
 		case step.Action == Split && step.Shard == 1: // never gets through
-			p.Refused(step, []bool{true, false}, []item.Item{at(1, 2).Item(), nil})
+			p.Refused(step, []store.Reason{{Refused: true, Old: at(1, 2).Item()}, {}})
 		case step.Action == Look:
-			p.Refused(step, []bool{true}, []item.Item{nil})
+			p.Refused(step, []store.Reason{{Refused: true}})
 		default:
 			p.Applied(step, nil)
 		}

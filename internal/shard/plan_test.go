@@ -10,6 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -52,20 +53,20 @@ func (s stored) walk(t *testing.T, p *shard.Plan) (steps []string) {
 		if !ok {
 			return steps
 		}
-		after, refused, images := stored{}, make([]bool, len(step.Writes)), make([]item.Item, len(step.Writes))
+		after, reasons := stored{}, make([]store.Reason, len(step.Writes))
 		for i, w := range step.Writes {
 			it, held, err := w.Apply(s[w.Target()])
 			check.Must(t, err)
-			if refused[i] = !held; !held {
-				images[i] = s[w.Target()]
+			if !held {
+				reasons[i] = store.Reason{Refused: true, Old: s[w.Target()]}
 			}
 			after[w.Target()] = it
 		}
-		if slices.Contains(refused, true) {
+		if slices.ContainsFunc(reasons, func(r store.Reason) bool { return r.Refused }) {
 			if steps = append(steps, step.String()); step.Action != shard.Look {
 				steps[len(steps)-1] = "(" + step.String() + ")"
 			}
-			p.Refused(step, refused, images)
+			p.Refused(step, reasons)
 			continue
 		}
 		for k, it := range after {
@@ -135,15 +136,14 @@ func TestStepsOfARefusedDiscount(t *testing.T) {
 		if held {
 			p.Applied(first, s[first.Writes[0].Target()])
 		} else {
-			p.Refused(first, []bool{true}, []item.Item{s[first.Writes[0].Target()]})
+			p.Refused(first, []store.Reason{{Refused: true, Old: s[first.Writes[0].Target()]}})
 		}
 		first, _ = p.Next(2, 7)
 	}
 	now := shardsOf(map[int]int{0: 4})[bucketKey(0)]
-	refused := make([]bool, len(first.Writes))
-	images := make([]item.Item, len(first.Writes))
-	refused[0], images[0] = true, now
-	p.Refused(first, refused, images)
+	reasons := make([]store.Reason, len(first.Writes))
+	reasons[0] = store.Reason{Refused: true, Old: now}
+	p.Refused(first, reasons)
 	step, ok := p.Next(2, 7)
 	if first.Action != shard.Discount || !ok || step.Action != shard.Merge || step.Shard != 0 {
 		t.Errorf("%v was refused by a shard 0 of four, then %v, want a merge of it", first, step)
@@ -166,10 +166,10 @@ func TestStepsOfALostRecount(t *testing.T) {
 	s := shardsOf(map[int]int{0: 8, 1: 2, 3: 4})
 	p := shard.Follow(s.image(t, 1), 8)
 	split, _ := p.Next(2, 7)
-	p.Refused(split, []bool{false, true, false}, []item.Item{nil, s[bucketKey(3)], nil})
+	p.Refused(split, []store.Reason{{}, {Refused: true, Old: s[bucketKey(3)]}, {}})
 	recount, _ := p.Next(2, 7)
 	s[bucketKey(1)], _, _ = recount.Writes[0].Apply(s[bucketKey(1)])
-	p.Refused(recount, []bool{true}, []item.Item{s[bucketKey(1)]})
+	p.Refused(recount, []store.Reason{{Refused: true, Old: s[bucketKey(1)]}})
 	steps := strings.Join(s.walk(t, p), ", ")
 	if want := "split 1"; recount.Action != shard.Recount || steps != want || s.counts(t) != "0:8 1:8 3:4 5:8" {
 		t.Errorf("%v, %s: %s, want %s", recount, steps, s.counts(t), want)

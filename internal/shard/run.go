@@ -62,16 +62,11 @@ func run(ctx context.Context, s store.Store, p *Plan, step Step) (held bool, err
 		return true, nil
 	}
 	if r, ok := errors.AsType[*store.Refused](err); ok {
-		p.Refused(step, []bool{true}, []item.Item{r.Old})
+		p.Refused(step, []store.Reason{{Refused: true, Old: r.Old}})
 		return false, nil
 	}
 	if c, ok := errors.AsType[*store.Canceled](err); ok {
-		refused := make([]bool, len(c.Reasons))
-		items := make([]item.Item, len(c.Reasons))
-		for i, r := range c.Reasons {
-			refused[i], items[i] = r.Refused, r.Old
-		}
-		p.Refused(step, refused, items)
+		p.Refused(step, c.Reasons)
 		return false, nil
 	}
 	return false, err

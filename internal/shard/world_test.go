@@ -104,27 +104,26 @@ func (w *world) held() map[string]*big.Rat {
 
 // call performs writes as one call. If they hold, the shards hold no more than the capacity, and exactly the
 // costs less than before if the call is exact.
-func (w *world) call(what string, costs []table.Cost, exact bool, writes ...item.Write) ([]item.Item, []bool, error) {
+func (w *world) call(what string, costs []table.Cost, exact bool, writes ...item.Write) (item.Item, []store.Reason, error) {
 	w.t.Helper()
 	before := w.held()
-	items, refused := make([]item.Item, len(writes)), make([]bool, len(writes))
+	var it item.Item
+	var reasons []store.Reason
 	var err error
 	if len(writes) == 1 {
-		items[0], err = w.db.Write(w.t.Context(), writes[0])
+		it, err = w.db.Write(w.t.Context(), writes[0])
 		if r, ok := errors.AsType[*store.Refused](err); ok {
-			items[0], refused[0] = r.Old, true
+			it, reasons = r.Old, []store.Reason{{Refused: true, Old: r.Old}}
 		}
 	} else {
 		err = w.db.Transact(w.t.Context(), fmt.Sprint("token-", w.rng.Uint64()), writes)
 		if c, ok := errors.AsType[*store.Canceled](err); ok {
-			for i, r := range c.Reasons {
-				items[i], refused[i] = r.Old, r.Refused
-			}
+			reasons = c.Reasons
 		}
 	}
 	check.MustEqual(w.t, store.KindOf(err), 0, "%s: the write is invalid: %v", what, err)
 	if err != nil {
-		return items, refused, err
+		return it, reasons, err
 	}
 	after := w.held()
 	for _, l := range w.limits {
@@ -139,7 +138,7 @@ func (w *world) call(what string, costs []table.Cost, exact bool, writes ...item
 		}
 	}
 	w.sharesAddUp(what)
-	return items, refused, nil
+	return it, nil, nil
 }
 
 // charge takes costs from a shard as an image shows it, if that covers them.
@@ -149,8 +148,8 @@ func (w *world) charge(b table.Shard, costs []table.Cost, bad defect) (item.Item
 		return nil, false
 	}
 	is, _ := w.image(b.State.Shard)
-	items, _, err := w.call("charge", costs, reflect.DeepEqual(is, b), bad.charge(plan, b, costs, w.now))
-	return items[0], err == nil
+	it, _, err := w.call("charge", costs, reflect.DeepEqual(is, b), bad.charge(plan, b, costs, w.now))
+	return it, err == nil
 }
 
 // sharesAddUp checks that the shares of all shards are the whole (I3), unless foreign hands have removed
@@ -177,15 +176,15 @@ func (w *world) step(p *shard.Plan, lost bool, bad defect) bool {
 	if !ok {
 		return false
 	}
-	items, refused, err := w.call(s.String(), nil, false, bad.split(s, p)...)
+	it, reasons, err := w.call(s.String(), nil, false, bad.split(s, p)...)
 	switch {
 	case err == nil && s.Action == shard.Split:
 		w.splits++
 		fallthrough
 	case err == nil && !lost:
-		p.Applied(s, items[0])
+		p.Applied(s, it)
 	case !lost:
-		p.Refused(s, refused, items)
+		p.Refused(s, reasons)
 	}
 	return true
 }

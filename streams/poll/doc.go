@@ -20,6 +20,4 @@
 // for malformed records.
 //
 // It needs dynamodb:DescribeStream, GetShardIterator and GetRecords on the stream.
-//
-// It is a module of its own, because it brings the client of DynamoDB Streams.
 package poll
