@@ -50,3 +50,20 @@ func TestRegistriesAreWrittenOnce(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 }
+
+// What a registry lists is sorted. A number in the key of an index is no count, and another record is no registry.
+func TestRegistriesAsOthersLeaveThem(t *testing.T) {
+	resources, counts := layout.ResourcesKey("ns").Item(), layout.EntityConfigsKey("ns").Item()
+	resources[attrResources] = item.SS("b", "c", "a")
+	counts["gpt"], counts["name"], counts[item.AttrGSI1PK] = item.N(2), item.S("x"), item.N(7)
+	names, err := DecodeResources(resources)
+	check.Must(t, err)
+	check.Slices(t, names, []string{"a", "b", "c"}, "names")
+	got, err := DecodeEntityConfigs(counts)
+	check.Must(t, err)
+	check.Deep(t, got, map[string]int64{"gpt": 2}, "counts")
+	_, err = DecodeResources(counts)
+	check.Says(t, err, "not the key")
+	_, err = DecodeEntityConfigs(resources)
+	check.Says(t, err, "not the key")
+}
