@@ -10,6 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
+	"github.com/zeroae/zae-limiter-go/limiter"
+	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
@@ -114,12 +116,8 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 			"enters GSI2, GSI3 and GSI4",
 	}
 	row.local(f.w, 0, 3, "doubles the part of the indexes too, AWS does not")
-	put, b := table.Create(table.NewBucket{
-		Namespace: f.w.ns, Entity: "hot", Resource: resource, Now: time.Now().UnixMilli(),
-		Costs: table.Costs([]bucket.Limit{
-			{Name: "rpm", Capacity: 1000 * bucket.Milli, Amount: 1000 * bucket.Milli, Period: 60_000}}, 10*bucket.Milli),
-	})
-	before := put.Item
+	b := clients.Full(f.w.ns, "hot", resource, []limiter.Limit{limiter.PerMinute("rpm", 1000)}, 0, time.Now().UnixMilli())
+	before := b.Item()
 	for i, sl := range b.State.Slots {
 		if sl.Name == bucket.WCU {
 			b.State.Slots[i].Tokens = 0

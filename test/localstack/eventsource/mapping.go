@@ -28,7 +28,7 @@ type Config struct {
 
 	// Expired reports whether a delete was made by the time-to-live service; it
 	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
-	Expired func(context.Context, streams.Record) bool
+	Expired func(streams.Record) bool
 
 	// Replaces is a stopped mapping with as many lanes, whose open tumbling windows this one takes over.
 	// AWS does not document their fate when a mapping is disabled or replaced: a test covers both.

@@ -97,7 +97,7 @@ func (s *source) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsI
 			continue
 		}
 		if r.UserIdentity == nil && r.EventName == streams.OperationTypeRemove && s.m.cfg.Expired != nil &&
-			s.m.cfg.Expired(ctx, r) {
+			s.m.cfg.Expired(r) {
 			r.UserIdentity = &streams.Identity{Type: aws.String("Service"),
 				PrincipalId: aws.String("dynamodb.amazonaws.com")}
 		}

@@ -30,21 +30,14 @@ type Sweeper struct {
 	table     string
 	attribute string
 
-	mu      sync.Mutex
-	deletes map[deletion]*attempt
-}
-
-// attempt is a delete by the sweeper. settled is closed when it is known
-// whether the item was deleted by it.
-type attempt struct {
-	settled chan struct{}
-	deleted bool
+	mu      sync.Mutex // held while a delete is under way
+	deleted map[deletion]bool
 }
 
 // New returns a sweeper for a table. Items expire by the number in its time-to-live attribute, epoch
 // seconds; others never do.
 func New(db *dynamodb.Client, of limitertable.Description) *Sweeper {
-	return &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deletes: map[deletion]*attempt{}}
+	return &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deleted: map[deletion]bool{}}
 }
 
 // Sweep deletes every item that expired before now, in epoch ms, and returns
@@ -81,8 +74,8 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
 
 // remove deletes the item if it is still as it was scanned.
 func (s *Sweeper) remove(ctx context.Context, it item.Item) (bool, error) {
-	a := s.begin(it)
-	defer close(a.settled)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName:                 aws.String(s.table),
 		Key:                       item.Item{item.AttrPK: it[item.AttrPK], item.AttrSK: it[item.AttrSK]},
@@ -90,25 +83,17 @@ func (s *Sweeper) remove(ctx context.Context, it item.Item) (bool, error) {
 		ExpressionAttributeNames:  map[string]string{"#ttl": s.attribute},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":seen": it[s.attribute]},
 	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	s.deleted[s.deletion(it)] = err == nil
 	if _, lost := errors.AsType[*types.ConditionalCheckFailedException](err); lost {
 		return false, nil
 	}
-	a.deleted = err == nil
-	return a.deleted, err
-}
-
-func (s *Sweeper) begin(it item.Item) *attempt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := &attempt{settled: make(chan struct{})}
-	s.deletes[s.deletion(it)] = a
-	return a
+	return err == nil, err
 }
 
 // Deleted reports whether the REMOVE record is of a delete by this sweeper. It waits while the
 // delete is under way. Of two items of one key that expire in the same second, one swept and
 // another deleted by hand, it cannot distinguish the records.
-func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
+func (s *Sweeper) Deleted(r streams.Record) bool {
 	if r.EventName != streams.OperationTypeRemove || r.Dynamodb == nil {
 		return false
 	}
@@ -117,17 +102,8 @@ func (s *Sweeper) Deleted(ctx context.Context, r streams.Record) bool {
 		return false
 	}
 	s.mu.Lock()
-	a := s.deletes[s.deletion(old)]
-	s.mu.Unlock()
-	if a == nil {
-		return false
-	}
-	select {
-	case <-a.settled:
-		return a.deleted
-	case <-ctx.Done():
-		return false
-	}
+	defer s.mu.Unlock()
+	return s.deleted[s.deletion(old)]
 }
 
 // deletion names the delete of an item by its key and expiry: a later item under the same key is

@@ -111,7 +111,7 @@ func TestARenewedItemIsLeftAlone(t *testing.T) {
 	renewed := key("renewed")
 	renewed["ttl"] = number(6)
 	check.Must(t, check.Err(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: renewed})))
-	if deleted, err := s.remove(t.Context(), scanned); deleted || err != nil {
-		t.Errorf("deleted %v, error %v", deleted, err)
+	if deleted, err := s.remove(t.Context(), scanned); deleted || err != nil || s.deleted[s.deletion(scanned)] {
+		t.Errorf("deleted %v, error %v, kept as %v", deleted, err, s.deleted)
 	}
 }
