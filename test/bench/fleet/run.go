@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -80,6 +82,18 @@ type granted struct {
 	process        int
 	sent, answered int64
 	tokens         []int64
+}
+
+// eventsOf returns the grants as events by limit, in millitokens.
+func eventsOf(b Bucket, grants []granted) [][]loadcheck.Event {
+	out := make([][]loadcheck.Event, len(b.Limits))
+	for _, g := range grants {
+		for i, n := range g.tokens {
+			out[i] = append(out[i], loadcheck.Event{Kind: loadcheck.Grant, Sent: g.sent, Answered: g.answered,
+				Tokens: n * bucket.Milli})
+		}
+	}
+	return out
 }
 
 func newOutcome(processes int) *outcome {
@@ -177,7 +191,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	t.result(&counted.Result)
 	time.Sleep(10 * time.Second) // for work that no caller waits for
 	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants
-		counted.Excess = excess(c.Bucket.rates(), append(warm.grants, counted.grants...))
+		counted.Excess = excess(c.Bucket.rates(), false, eventsOf(c.Bucket, append(warm.grants, counted.grants...)))
 	}
 	counted.Waited = float64(counted.waited) / float64(max(counted.Granted, 1))
 	counted.Jain, counted.Unfair = jain(counted.wanted, counted.got), unfair(counted.grants, len(processes))

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"math"
-	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
@@ -97,17 +96,7 @@ func (l *witness) sample(shown []float64, now int64) {
 // excess returns the worst excess over all windows and limits, in tokens. Unspent tokens that were
 // given back to a full bucket may be admitted later (design I1): it may be above the capacity until
 // the next refill.
-func (l *witness) excess() float64 {
-	all := make([]float64, len(l.rates))
-	for i, r := range l.rates {
-		worst, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r), Kept: true}, l.history[i])
-		if err != nil {
-			panic("bug: " + err.Error())
-		}
-		all[i] = float64(worst.Excess) / (1000 * bucket.Milli) // the events are in millitokens
-	}
-	return slices.Max(all)
-}
+func (l *witness) excess() float64 { return excess(l.rates, true, l.history) }
 
 // low is how far levels were shown below the ideal ones, as shares of capacity.
 type low struct {
@@ -122,17 +111,12 @@ func always(r bucket.Rate) []loadcheck.Rule {
 	return loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
 }
 
-// excess returns the worst excess over all windows and limits, in tokens, each grant
-// counted when it was made.
-func excess(rates []bucket.Rate, grants []granted) float64 {
+// excess returns the worst excess over all windows and limits, in tokens, of events in millitokens by limit.
+// See [loadcheck.Bound] for kept.
+func excess(rates []bucket.Rate, kept bool, events [][]loadcheck.Event) float64 {
 	worst := math.Inf(-1)
 	for i, r := range rates {
-		events := make([]loadcheck.Event, len(grants))
-		for j, g := range grants {
-			n := g.tokens[i] * bucket.Milli
-			events[j] = loadcheck.Event{Kind: loadcheck.Grant, Sent: g.sent, Answered: g.answered, Tokens: n}
-		}
-		w, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r)}, events)
+		w, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r), Kept: kept}, events[i])
 		if err != nil {
 			panic("bug: " + err.Error())
 		}

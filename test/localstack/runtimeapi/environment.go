@@ -144,13 +144,12 @@ func (e *environment) live() *run {
 	}
 }
 
-func (e *environment) warm(ctx context.Context) *Result {
+func (e *environment) warm(ctx context.Context) error {
 	_, failed, err := e.ready(ctx, newRequestID())
-	if err != nil {
-		r := failure("", "Init", err.Error())
-		return &r
+	if failed != nil {
+		err = fmt.Errorf("init: %s: %s", failed.ErrorType, failed.Payload)
 	}
-	return failed
+	return err
 }
 
 func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
@@ -184,38 +183,30 @@ func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Resul
 	begin := time.Now()
 	timeout := time.NewTimer(time.Until(inv.deadline))
 	defer timeout.Stop()
-	var kill <-chan time.Time
-	if inv.fault.KillAfter > 0 {
-		timer := time.NewTimer(inv.fault.KillAfter)
-		defer timer.Stop()
-		kill = timer.C
+	if after := inv.fault.KillAfter; after > 0 {
+		defer time.AfterFunc(after, r.proc.Kill).Stop()
 	}
-	for {
-		var result Result
+	var result Result
+	select {
+	case result = <-inv.answer:
+	case <-r.proc.Done():
 		select {
 		case result = <-inv.answer:
-		case <-kill:
-			r.proc.Kill()
-			continue
-		case <-r.proc.Done():
-			select {
-			case result = <-inv.answer:
-			default:
-				e.host.count(func(s *Stats) { s.Crashes++ })
-				result = e.exited(r, inv.id)
-			}
-		case <-timeout.C:
-			r.proc.Kill()
-			result = failure(inv.id, "Sandbox.Timedout",
-				fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
-		case <-ctx.Done():
-			r.proc.Kill()
-			return Result{}, ctx.Err()
+		default:
+			e.host.count(func(s *Stats) { s.Crashes++ })
+			result = e.exited(r, inv.id)
 		}
-		result.Duration = time.Since(begin)
-		r.current.Store(nil)
-		return result, nil
+	case <-timeout.C:
+		r.proc.Kill()
+		result = failure(inv.id, "Sandbox.Timedout",
+			fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
+	case <-ctx.Done():
+		r.proc.Kill()
+		return Result{}, ctx.Err()
 	}
+	result.Duration = time.Since(begin)
+	r.current.Store(nil)
+	return result, nil
 }
 
 func (e *environment) exited(r *run, id string) Result {

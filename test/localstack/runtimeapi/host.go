@@ -150,8 +150,8 @@ func (h *Host) Warm(ctx context.Context) error {
 		}
 	}
 	for _, env := range held {
-		if failed := env.warm(ctx); failed != nil {
-			return fmt.Errorf("init: %s: %s", failed.ErrorType, failed.Payload)
+		if err := env.warm(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
