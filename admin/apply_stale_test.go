@@ -123,7 +123,7 @@ func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
 
 // The write that begins an application fails in every way. No step is done without it, and planning
 // and applying again makes up for it.
-func TestAnApplicationThatCannotBegin(t *testing.T) {
+func TestFailedBeginningsApplyNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		applied bool
 		err     error

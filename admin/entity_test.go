@@ -159,7 +159,7 @@ func TestMoveEntity(t *testing.T) {
 }
 
 // What another client has stored and ours would not accept is moved too, and stays else as it is.
-func TestMoveOfWhatOursWouldNotAccept(t *testing.T) {
+func TestMoveAcceptsForeignEntities(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme"})
@@ -175,7 +175,7 @@ func TestMoveOfWhatOursWouldNotAccept(t *testing.T) {
 }
 
 // Below a parent that cannot be read, nobody can tell whether there is a circle.
-func TestParentsThatCannotBeRead(t *testing.T) {
+func TestUnreadableParentsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "team", Parent: "org"})
@@ -199,7 +199,7 @@ func (w *world) family() {
 }
 
 // Limits that change again and again are brought to the buckets a few times only; then the error says so.
-func TestBucketsOfWhatAlwaysChanges(t *testing.T) {
+func TestReachStopsWhenLimitsKeepChanging(t *testing.T) {
 	gpt := Scope{Resource: "gpt-4"}
 	for name, c := range map[string]struct {
 		do    func(w *world) error

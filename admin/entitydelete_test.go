@@ -102,7 +102,7 @@ func TestFailedDeletionCountsRemovedItems(t *testing.T) {
 }
 
 // An event that cannot be written is not passed over: nothing else tells that the entity is gone.
-func TestDeletingAnEntityThatCannotBeRecorded(t *testing.T) {
+func TestDeletionsMustBeRecorded(t *testing.T) {
 	w := newWorld(t)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1}, rpm10)
 	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
@@ -121,7 +121,7 @@ func TestDeletingAnEntityThatCannotBeRecorded(t *testing.T) {
 }
 
 // What of an entity cannot be read goes with the rest.
-func TestDeletingAnEntityThatCannotBeRead(t *testing.T) {
+func TestUnreadableEntitiesAreDeletedWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		w := newWorld(t)
 		w.create(Entity{ID: "acme"})

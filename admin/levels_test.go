@@ -371,7 +371,7 @@ func TestIdsOfOperations(t *testing.T) {
 }
 
 // Where it cannot be read whether an operation was carried out, it is not carried out.
-func TestAnOperationThatCannotBeRead(t *testing.T) {
+func TestUnreadableOperationsAreNotCarriedOut(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 5})

@@ -312,7 +312,7 @@ func TestLiveUsageLooksNoFurtherThanItNeeds(t *testing.T) {
 }
 
 // A shard that nobody knows how far it was counted hides none that comes after it.
-func TestLiveUsageOfAShardThatIsNotKnown(t *testing.T) {
+func TestUnknownShardsHideNoOtherLiveUsage(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{}, limiter.PerMinute("rpm", 80))
 	w.split("acme", "gpt-4", 1)

@@ -26,7 +26,7 @@ func (w *world) muchManaged() config.Provisioner {
 
 // What does not fit into one item is stored in 256 pages, eight at once, and the item comes last. Afterwards
 // only what has changed is written.
-func TestPagesOfWhatIsManaged(t *testing.T) {
+func TestManagedNamesFillPages(t *testing.T) {
 	w := newWorld(t)
 	was, err := w.ns.managed(t.Context())
 	w.must(err)
@@ -71,7 +71,7 @@ func TestPagesOfWhatIsManaged(t *testing.T) {
 }
 
 // Scopes are recorded in the order of their names, so that nothing changes where nothing has.
-func TestOrderOfWhatIsManaged(t *testing.T) {
+func TestManagedScopesAreSorted(t *testing.T) {
 	s := scopeSet{}
 	want := config.Provisioner{Namespace: "ns", System: true, Entities: map[string][]string{"a": nil, "b": nil}}
 	for i := range 20 {

@@ -235,7 +235,7 @@ func TestApplyUnderFaults(t *testing.T) {
 
 // The hash of a manifest is recorded once all of it is stored. If that cannot be recorded, the
 // error says so, though every step is done.
-func TestAHashIsThatOfWhatIsStored(t *testing.T) {
+func TestManifestHashesAreRecordedLast(t *testing.T) {
 	w := newWorld(t)
 	w.apply(declare())
 	m := declare(func(m *Manifest) {

@@ -248,7 +248,7 @@ func TestSettingsSurviveOddLimits(t *testing.T) {
 }
 
 // What somebody else has mended meanwhile is reset like any bucket, and what it has counted stays.
-func TestResetOfWhatIsMendedMeanwhile(t *testing.T) {
+func TestResetOfAMendedBucketIsOrdinary(t *testing.T) {
 	key := func(w *world) item.Key { return layout.BucketKey(w.ns.ID(), "acme", "gpt-4", 0) }
 	for _, begins := range []memdynamo.OpName{memdynamo.BatchGetItem, memdynamo.TransactWriteItems} {
 		w := newWorld(t)
@@ -286,7 +286,7 @@ func TestResetOfWhatIsMendedMeanwhile(t *testing.T) {
 }
 
 // A shard that is split while its bucket is removed leaves nothing behind.
-func TestResetOfWhatIsSplitMeanwhile(t *testing.T) {
+func TestResetDuringASplitLeavesNothing(t *testing.T) {
 	for _, fault := range []store.Kind{0, store.Throttled, store.Unknown} {
 		w := newWorld(t)
 		w.set(Scope{}, rpm10)

@@ -339,7 +339,7 @@ func TestAnsweredCallsCountAsAnswers(t *testing.T) {
 }
 
 // Configuration of a parent that has no answer opens the breaker like that of the child.
-func TestAParentThatCannotBeReadOpensTheBreaker(t *testing.T) {
+func TestUnansweredParentsOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 100, Options{Timeout: 2 * time.Second})
 		must(t, l, asks(Costs{"rpm": 1}, rpm10))

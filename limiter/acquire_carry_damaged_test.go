@@ -326,7 +326,7 @@ func (w *world) spoil(k item.Key, attr string, v item.Value) item.Key {
 
 // A shard that lives on beside a missing shard 0 and cannot be read: nobody knows what the
 // bucket has granted, so it is not created anew.
-func TestALeftoverShardThatCannotBeRead(t *testing.T) {
+func TestUnreadableLeftoverShardsStopCreation(t *testing.T) {
 	w, l := headless(t, 8, PerHour("rph", 40))
 	w.edit(l, 1, item.Item{"rf": item.S("bad")})
 	before := w.db.Snapshot()

@@ -97,7 +97,7 @@ func TestDenyingLevelTakesNoPrefetchedTokens(t *testing.T) {
 
 // A parent that denies by its write, or has no answer, leaves what is held of the child as it was, and
 // is named.
-func TestAParentThatIsNotChargedTakesNothingOfTheChild(t *testing.T) {
+func TestUnchargedParentsTakeNothingOfTheChild(t *testing.T) {
 	for kind, want := range map[store.Kind]error{0: ErrLimited, store.Unavailable: ErrUnavailable,
 		store.Unknown: ErrUnknown} {
 		synctest.Test(t, func(t *testing.T) {

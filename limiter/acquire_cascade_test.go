@@ -245,7 +245,7 @@ func TestCascadeToNowhere(t *testing.T) {
 // A level that was charged beside one without a decision, and could not be given back, has taken tokens:
 // the caller is told that it is unknown, however sure each of the two calls is of nothing written. Beside
 // a level that denies, or that somebody has to set up, that is told.
-func TestCascadeThatCannotBeGivenBack(t *testing.T) {
+func TestChargedLevelsThatStayAreUnknown(t *testing.T) {
 	for _, c := range []struct {
 		child, back store.Kind // zero: it denies
 		want        []error
@@ -378,7 +378,7 @@ func TestCascadesWaitInLine(t *testing.T) {
 // A level that was charged is given back after another one had no answer, or denied. When the context is over,
 // or Options.Timeout, that is waited for as long as a round trip takes: then it goes on behind the answer, which
 // tells so.
-func TestGivingBackBlocksNobody(t *testing.T) {
+func TestGivingBackWaitsARoundTripAtMost(t *testing.T) {
 	for _, denies := range []bool{false, true} {
 		for within, most := range map[time.Duration]time.Duration{100 * time.Millisecond: 100 * time.Millisecond,
 			time.Hour: 2 * time.Second} {

@@ -136,7 +136,7 @@ func TestFirstTouchDenies(t *testing.T) {
 
 // Requests that are refused, because there are no limits or the entity is bypassed, read a bucket in vain. They
 // leave what is known of others as it is.
-func TestRefusedStrangersEvictNobody(t *testing.T) {
+func TestRefusedRequestsEvictNoBuckets(t *testing.T) {
 	w, l := newProcess(t, Options{MaxBuckets: 10})
 	w.configure(l, acme, gpt, rpm10)
 	must(t, l, asks(Costs{"rpm": 1}))

@@ -156,7 +156,7 @@ func unreadable(it item.Item) item.Item {
 
 // After a write whose answer is no use, what ended unspent is told once all the same, and the process
 // goes on to take ahead.
-func TestAnAnswerThatIsNoUseEndsNothingTwice(t *testing.T) {
+func TestUselessAnswersReportExpiredTokensOnce(t *testing.T) {
 	for name, odd := range map[string]func(item.Item) item.Item{
 		"unreadable": unreadable,
 		"panic":      func(item.Item) item.Item { panic("planned") },

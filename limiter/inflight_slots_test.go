@@ -102,7 +102,7 @@ func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 
 // Slots are of an epoch, which the answer tells. Where it cannot be read, tokens are given back, and slots
 // are free when their epoch is over.
-func TestSlotsOfAnAnswerThatCannotBeRead(t *testing.T) {
+func TestUnreadableAnswersLeaveSlotsToTheirEpoch(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
 		check.Must(t, o.must(w, takesJob(1)).Commit(t.Context()))

@@ -136,8 +136,8 @@ func TestCommitOfNothingIsFree(t *testing.T) {
 	}
 }
 
-// TestDebtInALimitThatIsNotNamedDenies (W41), by every process, until it is paid.
-func TestDebtInALimitThatIsNotNamedDenies(t *testing.T) {
+// TestDebtInAnUnnamedLimitDenies (W41), by every process, until it is paid.
+func TestDebtInAnUnnamedLimitDenies(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm10, tpm1000)
 	lease := must(t, l, req)

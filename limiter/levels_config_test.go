@@ -182,8 +182,8 @@ func TestMissesAreCoalesced(t *testing.T) {
 	})
 }
 
-// TestSlowReadStallsNobodyElse: no lock is held while configuration is read.
-func TestSlowReadStallsNobodyElse(t *testing.T) {
+// TestSlowReadsStallNoOtherBucket: no lock is held while configuration is read.
+func TestSlowReadsStallNoOtherBucket(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		w.configure(l, "", "", rpm10)
 		must(t, l, Request{Entity: "warm", Resource: gpt, Costs: Costs{"rpm": 1}})

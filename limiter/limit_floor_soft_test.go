@@ -46,7 +46,7 @@ func TestASoftLimitCountsAndDeniesNothing(t *testing.T) {
 }
 
 // The status of a soft limit never asks to wait, in a denial neither.
-func TestASoftLimitAsksNobodyToWait(t *testing.T) {
+func TestSoftLimitsNeverAskToWait(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1, "tpm": 9}, rpm10, PerMinute("tpm", 10).AsSoft())
 	wantGranted(t, l, req, 10)

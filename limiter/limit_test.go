@@ -122,7 +122,7 @@ func TestBoundsOfLimits(t *testing.T) {
 }
 
 // What makes no limit is refused by the name of its field, with its value and what is accepted.
-func TestLimitsThatCannotBe(t *testing.T) {
+func TestInvalidLimitsAreRefused(t *testing.T) {
 	day := PerMinute("rpm", 60)
 	during := func(cron string, in Limit) Limit { return day.During(cron, "UTC", in) }
 	five := Limit{Capacity: 5}
@@ -189,7 +189,7 @@ func TestLimitsThatCannotBe(t *testing.T) {
 }
 
 // Limits of every kind are accepted, told apart, and come back from the table as they were.
-func TestLimitsThatCanBe(t *testing.T) {
+func TestValidLimitsRoundTrip(t *testing.T) {
 	scheduled := PerMinute("rpm", 60).During("* 9-16 * * 1-5", "Europe/Berlin", PerMinute("", 600)).
 		During("* * * * SAT,SUN", "Europe/Berlin", Limit{Capacity: 10})
 	check.Equal(t, scheduled.String(), "rpm: 60 per 1m0s, capacity 60, "+

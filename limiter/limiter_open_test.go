@@ -362,7 +362,7 @@ func TestWhereATableIs(t *testing.T) {
 
 // When nobody listens at the table's address, the error says so after one attempt:
 // trying again until the time is up would tell no more, and hide why.
-func TestNobodyListens(t *testing.T) {
+func TestRefusedConnectionsFailAtOnce(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	endpoint := "http://" + ln.Addr().String()

@@ -280,7 +280,7 @@ func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 }
 
 // A quota that counts from its first use is whole again after its period, as one by the calendar is.
-func TestLocalQuotasAreWholeAgain(t *testing.T) {
+func TestLocalQuotasRefillAfterTheirPeriod(t *testing.T) {
 	for name, quota := range map[string]Limit{"from the first use": Quota("q", 10, FromFirstUse(time.Hour)),
 		"daily": Quota("q", 10, Daily(""))} {
 		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
@@ -386,7 +386,7 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 }
 
 // A limit of which nothing is asked denies nobody, whatever it owes.
-func TestALocalDebtOfAnotherLimitDeniesNobody(t *testing.T) {
+func TestLocalDebtDeniesOnlyItsLimit(t *testing.T) {
 	const now = 1_000_000
 	all, n := desk.NewLocals(100, newDesks(maxLevels)), acmeGPT
 	all.Adjust(n, table.Costs([]bucket.Limit{tpm1000.stored()}, 3_000_000), now)
@@ -525,7 +525,7 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 }
 
 // Of a cascade whose parent is not known, this process grants what it knows.
-func TestLocalGrantsWithoutAParentThatIsNotKnown(t *testing.T) {
+func TestLocalGrantsIgnoreUnknownParents(t *testing.T) {
 	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	org := layout.EntityKey(l.namespace, "org")
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {

@@ -16,7 +16,7 @@ func midnight(w *world) time.Time { return w.time().Truncate(24 * time.Hour).Add
 
 func (w *world) time() time.Time { return time.UnixMilli(w.now.Load()).UTC() }
 
-func TestAQuotaIsWholeAgainAtItsEdge(t *testing.T) {
+func TestQuotasRefillAtTheirEdge(t *testing.T) {
 	w := newWorld(t)
 	l, other := w.process(Options{}), w.process(Options{})
 	w.configure(l, "", gpt, Quota("rpd", 3, Daily("")), PerMinute("rpm", 600))

@@ -412,7 +412,7 @@ func TestPartsUsedAgain(t *testing.T) {
 }
 
 // A throttled part keeps no other bucket from being asked.
-func TestThrottledPartIsNobodyElsesTrouble(t *testing.T) {
+func TestThrottledPartsStopNoOtherBucket(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		must(t, l, alsoOf(1, 1))
 		w.db.SetHook(func(op memdynamo.Op) (bool, error) {

@@ -124,7 +124,7 @@ func TestRequestsAreValidated(t *testing.T) {
 }
 
 // The zero value of each option means what its comment says.
-func TestOptionsThatAreNotGiven(t *testing.T) {
+func TestZeroOptionsAreTheDefaults(t *testing.T) {
 	var none *Options
 	got, err := none.withDefaults()
 	if err != nil || got.Now == nil || got.Now().IsZero() {

@@ -78,10 +78,10 @@ func TestStatusesComeTrue(t *testing.T) {
 	}
 }
 
-// TestRemainingOfALimitThatIsNotInTheBucket: a limit that the bucket does not have
+// TestNewLimitsRemainFull: a limit that the bucket does not have
 // yet starts full, so what is left of it is its capacity: for whoever knows the bucket,
 // for whoever does not, in a denial, and in the lease that brings it there.
-func TestRemainingOfALimitThatIsNotInTheBucket(t *testing.T) {
+func TestNewLimitsRemainFull(t *testing.T) {
 	rpm40, tpm := PerMinute("rpm", 40), PerMinute("tpm", 500)
 	for _, parts := range []int{1, 4} {
 		w, l := newProcess(t, Options{})

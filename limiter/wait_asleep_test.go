@@ -350,7 +350,7 @@ func TestWaitOwesNothingWithoutADecision(t *testing.T) {
 
 // Each shard that could not be given back is classified by itself: the caller and the observer learn that one
 // may have been written, whatever another has answered first.
-func TestEachShardThatIsNotGivenBackCounts(t *testing.T) {
+func TestEachFailedGiveBackIsClassified(t *testing.T) {
 	first, second := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
 	got := failure(desk.Reply{Err: &desk.Denied{}, Others: []desk.Trouble{
 		{Op: "rollback", Name: acmeGPT, Errs: []error{first, second}}}})

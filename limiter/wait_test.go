@@ -328,10 +328,10 @@ func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 	}
 }
 
-// TestReserveThatIsNotGivenBack: the images that tell when a request may go on cannot be
+// TestReservationsThatStayAreUnknown: the images that tell when a request may go on cannot be
 // read, and what it has taken is not given back either. So tokens may be taken: no outcome
 // says that nothing was written, whoever or whatever ended the call.
-func TestReserveThatIsNotGivenBack(t *testing.T) {
+func TestReservationsThatStayAreUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, back := range []store.Kind{store.Unknown, store.Unavailable} {
 			for _, leaves := range []bool{true, false} {

@@ -148,7 +148,7 @@ func TestRepairGoesOn(t *testing.T) {
 }
 
 // What Repair cannot mend, it leaves alone.
-func TestTablesThatAreNotRepaired(t *testing.T) {
+func TestOtherTablesAreNotRepaired(t *testing.T) {
 	for want, change := range map[string]func(*fake){
 		"stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES": func(f *fake) {
 			f.table.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true),

@@ -66,7 +66,7 @@ func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) 
 }
 
 // An alert says all that the record says, and is sent once though the batch comes again.
-func TestAlertSaysWhatTheRecordSays(t *testing.T) {
+func TestAlertsMatchTheirRecord(t *testing.T) {
 	r, to, payload, _ := spentHalf(t)
 	for range 2 {
 		check.MustEqual(t, r.handle(payload), done)

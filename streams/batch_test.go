@@ -160,7 +160,7 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 	}
 }
 
-func TestMalformedRecordThatCannotBeKeptIsNotDone(t *testing.T) {
+func TestUnkeptMalformedRecordsAreNotDone(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
 	r.take("b", 0, 1, 1)

@@ -20,7 +20,7 @@ import (
 // A list of what days owe that is not stored, or of which that is not known, makes what
 // it would say not done: carried on within a window, counted again at its end, and found
 // counted then. The day gets it all the same, once.
-func TestListsThatAreNotStored(t *testing.T) {
+func TestUnstoredListsAreNotDone(t *testing.T) {
 	for _, c := range []struct {
 		applied, final bool
 		kind           store.Kind
@@ -87,7 +87,7 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 
 // The same where lists fail twice: what is found counted then, because the list of the
 // first attempt was not stored, is carried on as well.
-func TestListsThatAreNotStoredTwice(t *testing.T) {
+func TestListsThatFailTwiceAreCarriedOn(t *testing.T) {
 	for day, want := range map[string]int64{"begins": 1, "goes on": 2} {
 		t.Run(day, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { listNotStoredTwice(t, want) }) })
 	}

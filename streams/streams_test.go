@@ -33,7 +33,7 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 	}
 }
 
-func TestOptionsSayWhatIsWrongWithAllOfThem(t *testing.T) {
+func TestOptionsReportAllMistakes(t *testing.T) {
 	_, err := New(Options{
 		Windows: []string{"hourly", "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond,
 		Concurrency: -1, MaxWriteUnits: -1,

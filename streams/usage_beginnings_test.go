@@ -18,7 +18,7 @@ import (
 
 // What a bucket had consumed before the first record that is seen of it is counted only
 // if it is certain that nobody has counted it; if not, it is said.
-func TestBeginningsThatAreNotKnownAreNotCounted(t *testing.T) {
+func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	snapshot := func(w *world, part, window, start string, marks item.Item) {
@@ -255,7 +255,7 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 
 // A beginning that cannot be counted, or looked for, is tried once, and left to the next delivery. The record
 // behind it is not counted before.
-func TestABeginningThatCannotBeCountedIsDeliveredAgain(t *testing.T) {
+func TestUncountedBeginningsAreDeliveredAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.agg.conf.Windows = []usage.Window{usage.Hourly}
 	key := layout.BucketKey("ns", "a", "gpt", 0)

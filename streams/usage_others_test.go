@@ -369,7 +369,7 @@ func settle(w *world) {
 // A mapping that reads the stream from its beginning after batches and states were lost
 // brings every record that had been lost, after those behind it were counted. In the end
 // all kinds of windows hold just what the counters have grown by.
-func TestAMappingThatBeginsAnewCountsEverythingOnce(t *testing.T) {
+func TestRecreatedMappingsCountEverythingOnce(t *testing.T) {
 	seeds, lost := uint64(10), 0
 	if testing.Short() {
 		seeds = 4

@@ -224,9 +224,9 @@ func (l *load) computed() (writes, longer, indexed float64) {
 	return inUse(l.fold) + longer, longer, indexed
 }
 
-// TestPriceIsWhatBucketsInUseMakeIt computes what docs/cost.md says of usage; the
+// TestPriceFollowsBucketsInUse computes what docs/cost.md says of usage; the
 // aggregator is held to the same sum by TestPriceOfUsage.
-func TestPriceIsWhatBucketsInUseMakeIt(t *testing.T) {
+func TestPriceFollowsBucketsInUse(t *testing.T) {
 	for _, c := range priced() {
 		if testing.Short() && c.perSecond > 100 {
 			continue

@@ -150,7 +150,7 @@ func FuzzParse(f *testing.F) {
 
 // A key counts as what an alias stands for; one that is null would be passed over with
 // its limits.
-func TestKeysThatAreNoNames(t *testing.T) {
+func TestKeysMustBeNames(t *testing.T) {
 	const head, limits = "namespace: a\nresources:\n", "{limits: {rpm: {capacity: 1}}}\n"
 	for text, want := range map[string]string{
 		head + "  &x gpt-4: " + limits + "  *x : " + limits: `line 4: resources: "gpt-4" is there already, in line 3`,

@@ -14,7 +14,7 @@ import (
 
 // An entity or a resource without a name, as of a variable that is not set, does not stand for all of
 // them.
-func TestNobodyIsNotEverybody(t *testing.T) {
+func TestEmptyNamesDoNotMeanEverybody(t *testing.T) {
 	s := newShell(t)
 	for _, command := range []string{"limits set -y rpm=5", "limits delete -y", "limits get", "limits list",
 		"limits reach",

@@ -104,7 +104,7 @@ func TestLostOutputIsAnError(t *testing.T) {
 }
 
 // What is asked of AWS is not lost either.
-func TestLostOutputOfWhatIsOnAWS(t *testing.T) {
+func TestOutputFromAWSIsNotLost(t *testing.T) {
 	onAWS(t, &anAWS{There: true})
 	for _, command := range []string{"table describe", "table create", "table policy read"} {
 		for _, format := range formats {

@@ -169,7 +169,7 @@ func TestReplayAsks(t *testing.T) {
 }
 
 // Objects that cannot be read are left, and where nothing is there nothing is.
-func TestReplaySaysWhatIsLeft(t *testing.T) {
+func TestReplayListsLeftoverObjects(t *testing.T) {
 	locked := &given{objects: map[string]string{replay.BatchPrefix + "odd": ""}, unread: errors.New("no right")}
 	for _, deliver := range []bool{false, true} {
 		a := &app{errs: io.Discard, progress: startProgress(nil, false)}

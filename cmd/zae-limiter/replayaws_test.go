@@ -167,7 +167,7 @@ func TestReplayOfAPartOfAStack(t *testing.T) {
 }
 
 // Why a stack cannot be replayed is said.
-func TestReplayOfAStackThatCannotBeRead(t *testing.T) {
+func TestUnreadableStacksNameTheirCause(t *testing.T) {
 	for _, c := range []struct {
 		about string
 		stack aStack

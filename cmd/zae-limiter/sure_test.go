@@ -359,7 +359,7 @@ func TestFailedCallIsReported(t *testing.T) {
 }
 
 // Limits that cannot be read can be replaced and removed, once somebody has said yes to that.
-func TestLimitsThatCannotBeRead(t *testing.T) {
+func TestUnreadableLimitsAreReplacedAfterAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a removal waits for the index
 		begin, _, _ := furnished(t)
 		for _, it := range begin.db.Items() {

@@ -207,7 +207,7 @@ func TestAnswersOfTargets(t *testing.T) {
 }
 
 // A call ends with its context, and one that reaches nobody, or cannot be signed or written, is an error.
-func TestAlertThatReachesNobody(t *testing.T) {
+func TestAlertsWithoutAnAnswerFail(t *testing.T) {
 	s := newService(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -68,7 +68,7 @@ func TestEveryVariableIsAnOption(t *testing.T) {
 	}
 }
 
-func TestStartNamesWhatIsWrong(t *testing.T) {
+func TestStartNamesEveryMistake(t *testing.T) {
 	_, err := started(t, map[string]string{function.EnvMaxShards: "3"})
 	check.Says(t, err, `MAX_SHARDS="3"`)
 	check.Says(t, err, `TABLE_NAME=""`)

@@ -319,7 +319,7 @@ func TestArchivedEventStays(t *testing.T) {
 	}
 }
 
-func TestPayloadThatIsNoStreamPayload(t *testing.T) {
+func TestOtherPayloadsAreRefused(t *testing.T) {
 	s := newStore(t)
 	h, _ := s.handler(t, 1)
 	for _, payload := range []string{``, `{}`, `{"Records":7}`} {

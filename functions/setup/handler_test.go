@@ -257,7 +257,7 @@ func TestAggregatorOfOthersIsDisowned(t *testing.T) {
 
 // A request that is none, or asks for a namespace that a stack cannot have, fails before the table is
 // looked at. Only a deletion is answered without a look at what it asks for.
-func TestRequestsThatAreNone(t *testing.T) {
+func TestInvalidRequestsFailBeforeTheTable(t *testing.T) {
 	for _, c := range []struct {
 		e    cfn.Event
 		want string // empty: it succeeds

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// TestOptionsAreWhatTheAggregatorAccepts holds the bounds and defaults of the options
+// TestOptionsMatchTheAggregatorsBounds holds the bounds and defaults of the options
 // to those that the function itself checks its environment by.
-func TestOptionsAreWhatTheAggregatorAccepts(t *testing.T) {
+func TestOptionsMatchTheAggregatorsBounds(t *testing.T) {
 	var parsed function.Aggregator
 	accepts := func(variable, value string) bool {
 		var err error

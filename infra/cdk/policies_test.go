@@ -12,7 +12,7 @@ import (
 
 // Grants take ids of namespaces and nothing that would stand for more: in a policy, a star is every
 // namespace.
-func TestGrantsOfWhatIsNoNamespace(t *testing.T) {
+func TestGrantsTakeOnlyNamespaceIDs(t *testing.T) {
 	s := newStacks(t)
 	l, role := cdk.New(s.limits, "Limits", &s.props), s.role("App")
 	refused := func(p cdk.Policy, id, want string) {

@@ -16,7 +16,7 @@ import (
 
 // Properties of which each is right, and which do not go together, are refused with both; up to the bound
 // they go.
-func TestPropsThatGoTogether(t *testing.T) {
+func TestContradictingPropsAreRefused(t *testing.T) {
 	manifest := func(namespace string, kilobytes int) string {
 		return fmt.Sprintf("namespace: %s\n# %s\n", namespace, strings.Repeat("x", kilobytes<<10))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-func TestVersionsThatAreNone(t *testing.T) {
+func TestInvalidVersionsAreRefused(t *testing.T) {
 	for _, version := range []string{"", "0.1.0", "v0.1", "v0.1.0.0", "v0.1.0-beta", "v0.1.0 "} {
 		if err := (&run{root: ".", version: version}).ready(t.Context()); err == nil {
 			t.Errorf("%q is accepted", version)
@@ -19,7 +19,7 @@ func TestVersionsThatAreNone(t *testing.T) {
 
 // A release that cannot be committed, for want of a key to sign with, leaves no tag: the next try would take
 // it for a release that was made.
-func TestAReleaseThatCannotBeCommitted(t *testing.T) {
+func TestFailedReleasesLeaveNoTag(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "gitconfig")
 	text := "[user]\nname=a\nemail=a@example.com\n[commit]\ngpgsign=true\n[gpg]\nprogram=false\n"
 	check.Must(t, os.WriteFile(config, []byte(text), 0o600))

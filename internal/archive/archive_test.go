@@ -92,7 +92,7 @@ func gunzip(t *testing.T, body []byte) []byte {
 	return line
 }
 
-func TestPayloadThatIsNoStreamPayload(t *testing.T) {
+func TestOtherPayloadsAreRefused(t *testing.T) {
 	for _, payload := range []string{"", "null", "{}", "[]", "7", `{"Records":null}`, `{"Records":{}}`, `{"Records":[}`,
 		`{"Records":[]} x`} {
 		if b, err := Decode([]byte(payload)); err == nil {

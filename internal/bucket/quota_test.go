@@ -84,7 +84,7 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 }
 
 // What is held of a quota does not make it less than whole at its edge: it is held until then at most.
-func TestAQuotaIsWholeAtItsEdgeWhateverIsHeld(t *testing.T) {
+func TestHeldTokensDoNotLowerAQuotaAtItsEdge(t *testing.T) {
 	s, i := one(daily, anEdge-5000, 0)
 	s.Slots[i].End, s.Slots[i].Held, s.HeldUntil = anEdge, 3*Milli, anEdge+60_000
 	if tokens, _ := s.LevelAt(i, anEdge+EdgeMargin); tokens != 10*Milli {

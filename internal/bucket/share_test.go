@@ -234,7 +234,7 @@ func TestSlotsAreNotDivided(t *testing.T) {
 
 // What the other shard may hold is held of the merged one until the later of both instants; what
 // is over at the instant of the merge counts no more.
-func TestMergeOfWhatIsHeld(t *testing.T) {
+func TestMergesAddHeldTokens(t *testing.T) {
 	rate := Limit{Name: "r", Capacity: 100 * Milli, Amount: Milli, Period: 1000}
 	for _, c := range []struct{ mine, others, until, held, level int64 }{
 		{7000, 8000, 8000, 5000, 60_000},
@@ -254,7 +254,7 @@ func TestMergeOfWhatIsHeld(t *testing.T) {
 }
 
 // Where nothing is held, nothing is held of a new shard either. Shard 0 has no parent, and is alone.
-func TestASplitOfWhatIsNotHeld(t *testing.T) {
+func TestSplitsWithoutHeldTokensHoldNone(t *testing.T) {
 	if parent, count := SplitParent(0), CountWith(0); parent != 0 || count != 1 {
 		t.Errorf("shard 0: of %d with %d", parent, count)
 	}

@@ -99,7 +99,7 @@ func TestEdgesAgainstALookAtEveryMinute(t *testing.T) {
 	}
 }
 
-func TestSchedulesThatCannotBeRead(t *testing.T) {
+func TestInvalidSchedulesNameTheirMistake(t *testing.T) {
 	for form, want := range map[string]string{
 		"h9s500":                             `time zone "": want a name of the IANA database`,
 		"h9@UTC":                             `window "h9": the parameters "": want a scale s`,

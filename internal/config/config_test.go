@@ -67,7 +67,7 @@ func TestLimitsOfEveryKindAreStored(t *testing.T) {
 }
 
 // What cannot be read is named, with what was wanted.
-func TestConfigurationsThatCannotBeRead(t *testing.T) {
+func TestUnreadableConfigurationsNameTheirAttribute(t *testing.T) {
 	for _, c := range []struct {
 		attr string
 		v    item.Value
@@ -268,7 +268,7 @@ func TestDetailsOfLimits(t *testing.T) {
 }
 
 // Some configurations are none: of an entity without a resource, and of a resource without a name.
-func TestKeysThatAreNoConfigurations(t *testing.T) {
+func TestIncompleteKeysAreNoConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		pk, sk string
 		want   bool

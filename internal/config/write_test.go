@@ -65,7 +65,7 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 }
 
 // A raise that cannot be read stays when only access changes, also where it is all that is stored.
-func TestRaisesThatCannotBeReadStay(t *testing.T) {
+func TestUnreadableRaisesStay(t *testing.T) {
 	stored := Config{Namespace: "ns", Entity: "acme", Resource: "gpt"}.Item()
 	stored["l_rpm_more"] = item.S("soon")
 	c, err := DecodeConfig(stored)

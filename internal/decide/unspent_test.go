@@ -47,7 +47,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 }
 
 // A clock that panics leaves a shard to be minded by somebody else.
-func TestNobodyMindsBehindAPanic(t *testing.T) {
+func TestAPanicLeavesAShardToOthers(t *testing.T) {
 	p := newProcess(t)
 	limits := p.ofAQuota()
 	group := slices.Repeat([]Want{costing(1000, limits[0])}, 10)

@@ -236,7 +236,7 @@ func TestStartTriesOtherPorts(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhatIsNotInstalled(t *testing.T) {
+func TestStartNamesTheMissingPackage(t *testing.T) {
 	folder := t.TempDir()
 	for _, kind := range []Kind{Dynoxide, DynamoDBLocal} {
 		_, err := Start(t.Context(), kind, folder, 0)

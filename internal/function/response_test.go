@@ -13,7 +13,7 @@ import (
 )
 
 // The response is what Lambda reads, and names the lowest sequence number that failed.
-func TestResponseIsWhatLambdaReads(t *testing.T) {
+func TestResponsesHaveLambdasForm(t *testing.T) {
 	for _, c := range []struct {
 		fails []string
 		state string

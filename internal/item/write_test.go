@@ -89,7 +89,7 @@ func TestUpdateActionsMatchDynamoDB(t *testing.T) {
 }
 
 // A write that has no item before it makes one, or none; one whose condition fails changes nothing.
-func TestWritesOfItemsThatAreNotThere(t *testing.T) {
+func TestWritesCreateMissingItemsOrFail(t *testing.T) {
 	key, it := Key{"p", "s"}, Item{"PK": S("p"), "SK": S("s"), "a": N(1)}
 	never, invalid := Exists("none"), Key{"p", ""}
 	for _, c := range []struct {

@@ -5,7 +5,7 @@ import (
 )
 
 // A key that is not exactly that of a shard of a bucket is none: nobody acts on it.
-func TestKeysThatAreNoBuckets(t *testing.T) {
+func TestOtherKeysAreNoBuckets(t *testing.T) {
 	if _, _, _, shard, ok := ParseBucketPK("ns/BUCKET#acme#gpt#7"); !ok || shard != 7 {
 		t.Fatalf("shard %d, %v", shard, ok)
 	}

@@ -160,7 +160,7 @@ func TestRequestsAreRead(t *testing.T) {
 }
 
 // What no request of this project says is not valid, and does nothing.
-func TestRequestsThatAreNotUnderstood(t *testing.T) {
+func TestUnknownRequestsAreInvalid(t *testing.T) {
 	db := filled()
 	c, ctx := db.Client(), t.Context()
 	names, values := map[string]string{"#0": "n", "#1": "m"}, item.Item{":0": item.N(1), ":1": item.N(2)}

@@ -74,7 +74,7 @@ func TestNumbersAreStoredShort(t *testing.T) {
 
 // What DynamoDB would not take fails as not set up, and says why; what its caller has given up, as
 // unavailable.
-func TestCallsThatAreNotValid(t *testing.T) {
+func TestInvalidCallsAreSetupErrors(t *testing.T) {
 	db := memdynamo.New(nil)
 	many := make([]item.Key, item.MaxReadKeys+1)
 	for i := range many {

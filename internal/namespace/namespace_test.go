@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-func TestVersionsThatCanBeShared(t *testing.T) {
+func TestCompatibleVersionsAreShared(t *testing.T) {
 	for _, tt := range []struct {
 		schema, least string
 		ok            bool

@@ -110,7 +110,7 @@ func TestASettlementCostsWhatAParentCosts(t *testing.T) {
 
 // What a write serves that takes ahead is what fleets measure (docs/hot-keys.md), within a
 // tenth.
-func TestTakenAheadIsWhatIsMeasured(t *testing.T) {
+func TestTakenAheadMatchesMeasuredFleets(t *testing.T) {
 	for _, c := range []struct {
 		processes             int
 		rate, ahead, measured float64

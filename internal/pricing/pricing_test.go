@@ -102,7 +102,7 @@ func TestAtMostOneForEachRequest(t *testing.T) {
 
 // What a month says of usage is what was measured, within a twentieth (make prices). The runs
 // begin more days than an hour does in the mean.
-func TestUsageIsWhatWasMeasured(t *testing.T) {
+func TestUsageMatchesMeasuredMonths(t *testing.T) {
 	for _, c := range []struct {
 		tenants     int
 		rate, fold  float64
@@ -165,7 +165,7 @@ func TestUseIsChecked(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatAreNotUnderstood(t *testing.T) {
+func TestUnknownResourcesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{"Resources:": "template: ",
 		`{"Resources":{"X":{"Type":"AWS::Neptune::DBCluster"}}}`: "resource X: nothing is known of the price of AWS::Nep",
 	} {

@@ -91,7 +91,7 @@ func TestTemplate(t *testing.T) {
 }
 
 // What is not the stack is refused.
-func TestTemplateOfWhatIsNoStack(t *testing.T) {
+func TestOtherTemplatesAreRefused(t *testing.T) {
 	for _, text := range []string{"", "{", `{"Resources":{}}`,
 		`{"Resources":{"Other":{"Type":"AWS::Lambda::Function","Properties":{}}}}`} {
 		if got, err := Template([]byte(text), "v1.2.3"); err == nil {

@@ -73,7 +73,7 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 }
 
 // Without a connection nothing was sent.
-func TestNobodyThere(t *testing.T) {
+func TestFailedConnectionsSendNothing(t *testing.T) {
 	dial := func(err error) func(*dynamodb.Options) {
 		return func(o *dynamodb.Options) {
 			o.HTTPClient = &http.Client{Transport: &http.Transport{

@@ -71,7 +71,7 @@ func TestDynamoDBGivesTheTime(t *testing.T) {
 
 // What stands between a process and DynamoDB has a clock too, and nobody knows
 // how good that is.
-func TestNobodyElseGivesTheTime(t *testing.T) {
+func TestProxiesDoNotSetTheClock(t *testing.T) {
 	id := map[string]string{"X-Amzn-Requestid": "01A1FDBA57FD"}
 	aged := signed(refusal)
 	aged["Age"] = "3600"

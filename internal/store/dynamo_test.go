@@ -27,7 +27,7 @@ func (b broken) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*
 
 // Of a call that a client cuts short, or that fails for a reason that nobody knows, it is unknown
 // whether it was carried out, whatever the SDK wraps it in: an earlier attempt may have arrived.
-func TestErrorsThatNobodyKnows(t *testing.T) {
+func TestUnexplainedErrorsAreUnknown(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want store.Kind

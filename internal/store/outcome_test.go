@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOutcomeSaysWhatIsKnown(t *testing.T) {
+func TestOutcomesMatchTheirKind(t *testing.T) {
 	for kind, want := range map[Kind]struct {
 		outcome error
 		passes  bool

@@ -336,7 +336,7 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 	}
 }
 
-func TestPayloadThatIsNotOneIsAnError(t *testing.T) {
+func TestOtherPayloadsAreErrors(t *testing.T) {
 	good := string(batch(1, 1))
 	for _, p := range []string{
 		"", " ", "null", "[]", "{}", `{"records":[]}`, `{"Records":{}}`, `{"Records":null}`, `{"Records":[]`,

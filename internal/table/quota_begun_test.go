@@ -116,7 +116,7 @@ func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 // A quota whose period is over is whole, whatever others have taken at its end since the image: of 10
 // there are 7 left by the image, and 5 more are taken. That holds too where its calendar changes in
 // the same write, and from the first use.
-func TestAQuotaIsWholeWhateverOthersTookAtItsEnd(t *testing.T) {
+func TestQuotasAreFullAfterLateCharges(t *testing.T) {
 	daily, hourly := "m0h0@UTC", "m0@UTC"
 	for _, c := range []struct {
 		before, after string

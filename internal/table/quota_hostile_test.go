@@ -171,7 +171,7 @@ func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, gr
 const noon = 1_800_014_400_000 // 2027-01-15 12:00 UTC
 
 // An end that no zone data can explain does not close a quota for ever.
-func TestAnEndThatCannotBeDoesNotKeepAQuotaClosed(t *testing.T) {
+func TestImpossibleEndsDoNotCloseAQuota(t *testing.T) {
 	const tomorrow = noon + 12*3_600_000 + 2_000
 	for name, until := range map[string]int64{"ages away": 1<<63 - 1, "in microseconds": noon * 1000, "negative": -5} {
 		it := shardWith(t, "m0h0@UTC", noon, item.Item{"vu": item.N(until)})
@@ -190,7 +190,7 @@ func TestAnEndThatCannotBeDoesNotKeepAQuotaClosed(t *testing.T) {
 
 // What cannot be served of a quota makes its item unreadable, and the error says what: a calendar that
 // is none, or none at all, and what a Python client has scheduled. What belongs to rates does not.
-func TestQuotasThatCannotBeServed(t *testing.T) {
+func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 	none := `attribute "b_q_ra" is 0, want 1 to `
 	scheduled := `: the schedule of limit "q": `
 	for name, c := range map[string]struct {

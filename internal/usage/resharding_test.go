@@ -125,7 +125,7 @@ func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 
 // A shard 0 that is removed and made anew, with one shard, may have left behind all that it had before:
 // they are looked for, from the removal on.
-func TestShard0ThatIsMadeAnewLooksForItsShards(t *testing.T) {
+func TestARecreatedShard0LooksForItsShards(t *testing.T) {
 	gone, anew := spends(0, 0, 1), spends(0, 1, 1)
 	gone.Operation, gone.OldShards, gone.Sequence = stream.Remove, 4, "6"
 	anew.Operation, anew.OldShards, anew.Sequence = stream.Insert, 0, "7"

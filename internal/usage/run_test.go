@@ -109,7 +109,7 @@ func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
 
 // A chain completes an earlier window with where it begins, and with what counts nothing before
 // that; one that begins with a creation completes nothing.
-func TestWithWhatAChainCompletesAnEarlierWindow(t *testing.T) {
+func TestChainsCompleteEarlierWindowsWithTheirBeginning(t *testing.T) {
 	counts, still, born, nets := ran("20", "30", 100, 110), ran("10", "11", 90, 90), ran("20", "30", 0, 5),
 		ran("10", "11", 90, 90)
 	vanishes := still

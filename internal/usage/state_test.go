@@ -213,7 +213,7 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 }
 
 // The oldest record of a state is that of any part.
-func TestTheOldestThatIsNotCounted(t *testing.T) {
+func TestTheOldestUncountedRecordIsOfAnyPart(t *testing.T) {
 	for _, c := range []struct {
 		parts []int64
 		want  int64

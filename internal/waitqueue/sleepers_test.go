@@ -113,7 +113,7 @@ func TestGiveBacksThatWakeASleeper(t *testing.T) {
 }
 
 // A moment is known of a bucket that is there and counts its writes.
-func TestMomentsThatAreNotKnown(t *testing.T) {
+func TestMomentsNeedABucketThatCounts(t *testing.T) {
 	without := func(b table.Shard) table.Shard {
 		b.Generation = 0
 		return b

@@ -231,7 +231,7 @@ func TestShardsInTheirOrder(t *testing.T) {
 }
 
 // A shard that is listed no more is forgotten with the next list: reads of it fail for ten seconds at most.
-func TestShardsThatGo(t *testing.T) {
+func TestUnlistedShardsAreForgotten(t *testing.T) {
 	s := &source{shards: []*part{{id: "a", open: true}, {id: "b", open: true}}}
 	_, failed := play(t, s, &function{}, func() { s.shards = s.shards[1:] })
 	if len(failed) > 11 {
@@ -316,7 +316,7 @@ func (s slowWithout) GetRecords(ctx context.Context, in *dynamodbstreams.GetReco
 }
 
 // A shard is read on at once after it had a record, although another that has none answers last.
-func TestAShardIsReadOnWhateverAnotherHas(t *testing.T) {
+func TestShardsAreReadIndependently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "idle", open: true}, {id: "busy", sequences: []string{"1", "2", "3"}, open: true}}}
 		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -408,7 +408,7 @@ func TestLostAnswer(t *testing.T) {
 	check.Equal(t, status.Code(err), codes.Unavailable, "%v, %v", out, err)
 }
 
-func TestRequestsThatAreNotAcceptable(t *testing.T) {
+func TestInvalidRequestsTakeNothing(t *testing.T) {
 	r := newRig(t)
 	negative := from("a")
 	negative.IsNegativeHits = true

@@ -31,7 +31,7 @@ func level(set string) func(string) string {
 
 // Alarms see malformed records and failed writes whatever the log is set to. Lines that need no
 // level stay as they are.
-func TestMetricsPassWhateverTheLogIsSetTo(t *testing.T) {
+func TestMetricsPassAtEveryLogLevel(t *testing.T) {
 	var plain bytes.Buffer
 	check.Must(t, function.WriteMetrics(&plain, "f", 7, function.Summary{Malformed: 1}))
 	for _, set := range []string{"", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"} {
@@ -68,7 +68,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-func TestMetricsThatCannotBeWritten(t *testing.T) {
+func TestMetricsReportFailedWrites(t *testing.T) {
 	w := Metrics(level("WARN"), full{})
 	check.Is(t, function.WriteMetrics(w, "f", 7, function.Summary{}), io.ErrShortWrite, "error")
 }

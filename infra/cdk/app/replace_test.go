@@ -67,7 +67,7 @@ func TestOptionsAreNoChangeOfTheRelease(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatAreNone(t *testing.T) {
+func TestInvalidTemplatesAreRefused(t *testing.T) {
 	if err := checkLosses([]byte("Resources:\n  Table:"), released); err == nil {
 		t.Error("YAML is accepted")
 	}

@@ -214,7 +214,7 @@ func resume(t testing.TB, response []byte) (sequence string, failed bool) {
 
 // I5: whatever write the built function dies at, or is refused, or gets no
 // answer to, what is delivered again in the end comes to the same.
-func TestABatchIsExactWhateverHappensAtEveryWrite(t *testing.T) {
+func TestBatchesAreExactUnderEveryFault(t *testing.T) {
 	r := start(t, setup{aggregate: direct("WRITE_CONCURRENCY=1")})
 	for _, mode := range []struct {
 		name string

@@ -17,7 +17,7 @@ import (
 
 // Without a bucket to keep it in, a malformed record goes to the on-failure
 // destination in the end, and what is before and after it is counted all the same.
-func TestAMalformedRecordThatCannotBeKeptIsHandedOn(t *testing.T) {
+func TestUnkeptMalformedRecordsGoToTheDestination(t *testing.T) {
 	const victim = "victim"
 	spoil := func(payload []byte) []byte {
 		var event struct{ Records []json.RawMessage }

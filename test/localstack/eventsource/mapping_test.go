@@ -136,8 +136,8 @@ func TestEveryChangeOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// TestPayloadIsWhatLambdaSends compares a whole event, volatile fields named.
-func TestPayloadIsWhatLambdaSends(t *testing.T) {
+// TestPayloadsMatchLambda compares a whole event, volatile fields named.
+func TestPayloadsMatchLambda(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			f := newFixture(t, kind)

@@ -18,7 +18,7 @@
 //	available, time_until_available                  TestPythonSeesWhatIsAvailable, TestBothGiveTheSameWait
 //	limits added, raised, removed on either side     TestLimitsChangeUnderUse
 //	cascade                                          TestTurnsAreCountedToTheMillitoken, TestCascadesThatDiffer
-//	buckets expired, revived, deleted, healed        TestExpiredBucketsAreRevived, TestDeletedBucketsStartAnew,
+//	buckets expired, revived, deleted, healed        TestExpiredBucketsAreRevived, TestDeletedBucketsStartAgain,
 //	                                                 TestMendedBucketsAreWhole
 //	names with - and .                               TestNamesOfLimits, TestNamesOfEntitiesAndResources
 //	30 s of load: Python, Go, mixed                  TestConcurrentLoad

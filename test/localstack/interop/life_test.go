@@ -54,7 +54,7 @@ func TestExpiredBucketsAreRevived(t *testing.T) {
 
 // A bucket that is deleted under both starts anew for both, and leases that were
 // open are settled without harm to the new one when they are ours.
-func TestDeletedBucketsStartAnew(t *testing.T) {
+func TestDeletedBucketsStartAgain(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": pyLimits(still("rpm", 100))})

@@ -102,8 +102,8 @@ func TestPolicyDeniesToLoseData(t *testing.T) {
 	}
 }
 
-// TestStacksThatAreNotThere are left alone before a deployment, and an error after it.
-func TestStacksThatAreNotThere(t *testing.T) {
+// TestMissingStacks are left alone before a deployment, and an error after it.
+func TestMissingStacks(t *testing.T) {
 	for _, c := range []struct{ status, stack string }{
 		{"CREATE_COMPLETE", "none"}, {"REVIEW_IN_PROGRESS", "prod"},
 		// Of a first deployment that failed; the next one deletes the stack, and makes it again.
