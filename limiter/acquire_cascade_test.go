@@ -114,6 +114,31 @@ func TestCascadeDenied(t *testing.T) {
 	}
 }
 
+// A denial lasts as long as the slowest level needs, also if the image of that is too old to deny by itself, and
+// a newer one of another level denies.
+func TestCascadeDeniedByTheSlowestLevel(t *testing.T) {
+	w, l := family(t, 100, Options{})
+	w.entity(l, "busy", "org")
+	w.configure(l, "busy", gpt, PerMinute("rpm", 1000))
+	must(t, l, stored(Costs{"rpm": 10}))
+	w.advance(1500 * time.Millisecond)
+	busy := stored(Costs{"rpm": 92})
+	busy.Entity = "busy"
+	must(t, l, busy) // of org 0.5 are left, of acme 0.25
+	one := stored(Costs{"rpm": 1})
+	_, err := l.Acquire(t.Context(), one)
+	d, ok := errors.AsType[*LimitError](err)
+	if !ok || d.Entity != acme || d.RetryAfter != 4500*time.Millisecond {
+		t.Fatalf("%v, want a denial by %s for 4.5 s", err, acme)
+	}
+	w.advance(d.RetryAfter - time.Millisecond)
+	if _, err = l.Acquire(t.Context(), one); !errors.Is(err, ErrLimited) {
+		t.Errorf("a millisecond earlier: %v", err)
+	}
+	w.advance(time.Millisecond)
+	must(t, l, one)
+}
+
 // TestCascadeSeenLate: a flag, a parent and limits that appear later take effect
 // within the cache time.
 func TestCascadeSeenLate(t *testing.T) {

@@ -120,21 +120,37 @@ func isOpen(p *Attempt) bool { return p.err == nil && len(p.grant.Parts) == 0 }
 // often only one level is written.
 //
 // Nothing is taken after the first denial. Children come first, so a flood on one of them takes
-// nothing from its parent.
+// nothing from its parent. The level that takes longest denies, so after a denial even an image that
+// is too old to deny is asked: nothing is charged that would bring a newer one.
 func (d *Desks) foresee(ctx context.Context, parts []*Attempt) {
 	takes := true
 	for _, p := range parts {
 		d.prepare(ctx, p)
-		k := d.deskOf(p)
-		k.Foresee(&p.Waiter, takes, d.Moment, &p.effects)
-		d.carryOut(ctx, k, &p.effects)
-		switch a := p.Answer; a.Result {
-		case decide.Granted:
-			p.grant = a.Grant
-		case decide.Denied:
-			p.err, takes = &Denied{a.Decision}, false
+		takes = !d.foreseen(ctx, p, takes) && takes
+	}
+	if takes {
+		return
+	}
+	for _, p := range parts {
+		if isOpen(p) {
+			p.Met, p.effects = true, decide.Effects{}
+			d.foreseen(ctx, p, false)
 		}
 	}
+}
+
+// foreseen foresees one part, and reports whether it is denied.
+func (d *Desks) foreseen(ctx context.Context, p *Attempt, takes bool) bool {
+	k := d.deskOf(p)
+	k.Foresee(&p.Waiter, takes, d.Moment, &p.effects)
+	d.carryOut(ctx, k, &p.effects)
+	switch a := p.Answer; a.Result {
+	case decide.Granted:
+		p.grant = a.Grant
+	case decide.Denied:
+		p.err = &Denied{a.Decision}
+	}
+	return failed(p)
 }
 
 // chargeAll charges the open parts of a request at once, and creates in one transaction those whose
