@@ -89,7 +89,8 @@ type LimitError struct {
 	RetryAfter time.Duration
 	// Estimated: RetryAfter may be wrong. This process has not seen all shards of the bucket, or
 	// shards have to merge first. Or others took the tokens first, and it is the time that the
-	// costs take to refill.
+	// costs take to refill. Or a schedule changes the limit earlier, and with it what the class of
+	// the request leaves to others.
 	Estimated bool
 	// Statuses has one entry for each limit in force of Entity, sorted by name, about the whole
 	// bucket.

@@ -480,3 +480,26 @@ func TestMoreThanAFloorLeaves(t *testing.T) {
 		t.Errorf("a soft limit leaves nothing to others: %+v", s)
 	}
 }
+
+// Where a schedule changes the capacity, it changes what a class leaves of it. So a wait beyond that is an estimate.
+func TestAFloorBeyondAnEdgeIsEstimated(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	opens := w.time().Truncate(time.Minute).Add(time.Minute)
+	w.advance(opens.Sub(w.time()) - 30*time.Second)
+	window := fmt.Sprintf("%d * * * *", opens.Minute())
+	limit := PerSecond("rps", 1).WithCapacity(20).WithFloor("batch", 50).During(window, "", Limit{Capacity: 100})
+	wantGranted(t, l, asks(Costs{"rps": 20}, limit), 1)
+	for cost, want := range map[int64]time.Duration{10: 20 * time.Second, 11: 31 * time.Second} {
+		req := asks(Costs{"rps": cost}, limit)
+		req.Class = "batch"
+		denied := deniedBy(t, l, req)
+		beyond := cost > 10 // than which no more is had of 20
+		if denied.Estimated != beyond || denied.Statuses[0].Estimated != beyond || denied.RetryAfter < want {
+			t.Errorf("a cost of %d: %v, %+v", cost, denied, denied.Statuses)
+		}
+	}
+	denied := deniedBy(t, l, asks(Costs{"rps": 50}, limit))
+	if denied.Estimated { // without a class there is no floor
+		t.Errorf("%v", denied)
+	}
+}

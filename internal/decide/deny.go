@@ -80,6 +80,9 @@ func (d *denied) explained(k *facts, now int64) Denial {
 		if c.Limit.Returns() {
 			l.After = min(l.After, slotsAfter)
 		}
+		if l.Floor > 0 && bucket.AddSat(now, l.After) >= l.Limit.Changes(now) { // then the floor is another one
+			l.Estimated, out.Estimated = true, true
+		}
 	}
 	out.slots(d.want)
 	return out
