@@ -95,7 +95,7 @@ long-fleet: $(EMULATORS)
 long-connections: $(EMULATORS)
 	cd cmd/zae-limiter && LONG=1 $(GOTEST) -count=1 -timeout 30m -run TestServeAThousandConnections .
 long-e2e: $(EMULATORS) $(LOCAL)
-	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestABatchIsExact|TestShardCountReaches|TestArchive' ./e2e
+	cd test/localstack && LONG=1 $(GOTEST) -run 'TestUsageIsExact|TestBatchesAreExact|TestShardCountReaches|TestArchive' ./e2e
 
 .PHONY: test-worlds
 test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which tokens are taken ahead, 2,000 of them beside waits: an hour and more

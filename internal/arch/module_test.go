@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"io/fs"
 	"os"
@@ -102,6 +103,32 @@ func TestRaceCoversPackagesWithGoroutines(t *testing.T) {
 	}
 	if starting < 20 {
 		t.Errorf("only %d files start goroutines: they are not found any more", starting)
+	}
+}
+
+// TestTargetsRunTests: a name after -run in the Makefile is the name of a test. go test passes if it
+// finds none.
+func TestTargetsRunTests(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	check.Must(t, err)
+	var tests strings.Builder
+	for _, f := range files(t) {
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test() {
+				fmt.Fprintln(&tests, fn.Name.Name)
+			}
+		}
+	}
+	patterns := regexp.MustCompile(` -run ['"]?([^ '"]+)`).FindAllStringSubmatch(string(makefile), -1)
+	if len(patterns) < 20 {
+		t.Errorf("only %d targets choose tests: they are not found any more", len(patterns))
+	}
+	for _, pattern := range patterns {
+		for _, name := range regexp.MustCompile(`[|(]?(\w[^|()$]+)`).FindAllStringSubmatch(pattern[1], -1) {
+			if !strings.Contains(tests.String(), name[1]) {
+				t.Errorf("the Makefile runs %s, which no test is called", name[1])
+			}
+		}
 	}
 }
 
