@@ -104,7 +104,8 @@ func (w *world) held() map[string]*big.Rat {
 
 // call performs writes as one call. If they hold, the shards hold no more than the capacity, and exactly the
 // costs less than before if the call is exact.
-func (w *world) call(what string, costs []table.Cost, exact bool, writes ...item.Write) (item.Item, []store.Reason, error) {
+func (w *world) call(what string, costs []table.Cost, exact bool,
+	writes ...item.Write) (item.Item, []store.Reason, error) {
 	w.t.Helper()
 	before := w.held()
 	var it item.Item
