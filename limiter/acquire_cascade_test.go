@@ -128,8 +128,8 @@ func TestCascadeDeniedByTheSlowestLevel(t *testing.T) {
 	one := stored(Costs{"rpm": 1})
 	_, err := l.Acquire(t.Context(), one)
 	d, ok := errors.AsType[*LimitError](err)
-	if !ok || d.Entity != acme || d.RetryAfter != 4500*time.Millisecond {
-		t.Fatalf("%v, want a denial by %s for 4.5 s", err, acme)
+	if !ok || d.Entity != acme || d.RetryAfter != 4500*time.Millisecond || !d.Estimated {
+		t.Fatalf("%v, want an estimated denial by %s for 4.5 s", err, acme)
 	}
 	w.advance(d.RetryAfter - time.Millisecond)
 	if _, err = l.Acquire(t.Context(), one); !errors.Is(err, ErrLimited) {

@@ -89,8 +89,9 @@ type LimitError struct {
 	RetryAfter time.Duration
 	// Estimated: RetryAfter may be wrong. This process has not seen all shards of the bucket, or
 	// shards have to merge first. Or others took the tokens first, and it is the time that the
-	// costs take to refill. Or a schedule changes the limit earlier, and with it what the class of
-	// the request leaves to others.
+	// costs take to refill. Or one level of a cascade denies, and the longest wait is another
+	// level's by an image that is older than Options.DenyFor. Or a schedule changes the limit
+	// earlier, and with it what the class of the request leaves to others.
 	Estimated bool
 	// Statuses has one entry for each limit in force of Entity, sorted by name, about the whole
 	// bucket.

@@ -121,7 +121,8 @@ func isOpen(p *Attempt) bool { return p.err == nil && len(p.grant.Parts) == 0 }
 //
 // Nothing is taken after the first denial. Children come first, so a flood on one of them takes
 // nothing from its parent. The level that takes longest denies, so after a denial even an image that
-// is too old to deny is asked: nothing is charged that would bring a newer one.
+// is too old to deny is asked: nothing is charged that would bring a newer one. Such a denial is an
+// estimate.
 func (d *Desks) foresee(ctx context.Context, parts []*Attempt) {
 	takes := true
 	for _, p := range parts {
@@ -134,7 +135,9 @@ func (d *Desks) foresee(ctx context.Context, parts []*Attempt) {
 	for _, p := range parts {
 		if isOpen(p) {
 			p.Met, p.effects = true, decide.Effects{}
-			d.foreseen(ctx, p, false)
+			if d.foreseen(ctx, p, false) {
+				p.err.(*Denied).Denial.Estimated = true // others may have given back since that image
+			}
 		}
 	}
 }
