@@ -52,7 +52,9 @@ func (s *sweep) worst() Result {
 	for i, a := range s.starts {
 		t.add(i, i, s.line.refilled(a).sub(kept[i]))
 	}
-	s.pass(t, s.upTo)
+	for _, p := range s.passing { // may have been under way at a: taken before and given back after it
+		t.add(s.upTo(p.Sent-1), s.upTo(p.Answered)-1, product(p.Tokens, s.line.unit).neg())
+	}
 	largest := capacities{line: s.line, starts: s.starts, tree: t}
 	found, next := false, 0
 	for _, g := range s.byEnd {
@@ -121,14 +123,6 @@ func (c *capacities) until(at int64) {
 // upTo returns how many starts are at or before t.
 func (s *sweep) upTo(t int64) int {
 	return sort.Search(len(s.starts), func(i int) bool { return s.starts[i] > t })
-}
-
-// pass subtracts the tokens that may have been under way at an instant: taken before and given back
-// after it. upTo counts the instants up to one.
-func (s *sweep) pass(t *tree, upTo func(int64) int) {
-	for _, p := range s.passing {
-		t.add(upTo(p.Sent-1), upTo(p.Answered)-1, product(p.Tokens, s.line.unit).neg())
-	}
 }
 
 // within counts one window the plain way.

@@ -1,7 +1,6 @@
 package loadcheck
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 )
@@ -66,6 +65,3 @@ func saturated(negative bool) int64 {
 	}
 	return math.MaxInt64
 }
-
-// tokens renders millitokens as tokens.
-func tokens(milli int64) string { return fmt.Sprintf("%.3f", float64(milli)/1000) }

@@ -61,8 +61,8 @@ func (r Result) Over() int64 {
 
 // String returns the window for messages.
 func (r Result) String() string {
-	return fmt.Sprintf("excess %s tokens in [%d, %d]: admitted %d, returned %d",
-		tokens(r.Excess), r.From, r.To, r.Admitted, r.Returned)
+	return fmt.Sprintf("excess %.3f tokens in [%d, %d]: admitted %d, returned %d",
+		float64(r.Excess)/1000, r.From, r.To, r.Admitted, r.Returned)
 }
 
 // Bounds that keep every sum within 128 bits: 2^24 events of 2^53 tokens, times a

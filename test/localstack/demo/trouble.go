@@ -101,7 +101,7 @@ func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	case len(b.Records) < twiceBatch:
 	case !t.repeated():
 		t.note(batchRepeated)
-		return eventsource.Trouble{Twice: true}
+		return eventsource.Trouble{Again: []time.Duration{0}}
 	case t.malformed == 0:
 		t.malformed++
 		t.note(malformedSent)
@@ -109,7 +109,7 @@ func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	case t.late == 0:
 		t.late++
 		t.note(batchRepeated)
-		return eventsource.Trouble{AgainAfter: againAfter}
+		return eventsource.Trouble{Again: []time.Duration{againAfter}}
 	}
 	return eventsource.Trouble{}
 }
@@ -123,7 +123,7 @@ func (t *trouble) archiveBatch(b eventsource.Batch) eventsource.Trouble {
 	}
 	t.archived2x++
 	t.note(batchRepeated)
-	return eventsource.Trouble{Twice: true}
+	return eventsource.Trouble{Again: []time.Duration{0}}
 }
 
 // malformedRecord is a change of a bucket whose level is no number.

@@ -76,7 +76,7 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 				m.Settings.BatchSize = 8
 				m.Inject = func(b eventsource.Batch) eventsource.Trouble {
 					if twice.Load() {
-						return eventsource.Trouble{Twice: true, AgainAfter: 50 * time.Millisecond}
+						return eventsource.Trouble{Again: []time.Duration{0, 50 * time.Millisecond}}
 					}
 					out := tr.batch(b)
 					if injected.Add(1) == 1 {

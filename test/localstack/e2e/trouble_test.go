@@ -62,14 +62,14 @@ func (tr *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	}
 	switch {
 	case b.Number == 1:
-		out.Twice = true
+		out.Again = []time.Duration{0}
 	case b.Number == 2:
 		out.LoseAnswer, out.Extra, out.ExtraAt = true, tr.beside, len(b.Records)
 		tr.hard = b.Records[0].Sequence
 	case tr.oneIn(6):
-		out.Twice = true
+		out.Again = []time.Duration{0}
 	case tr.oneIn(6):
-		out.AgainAfter = time.Duration(20+tr.random.IntN(200)) * time.Millisecond
+		out.Again = []time.Duration{time.Duration(20+tr.random.IntN(200)) * time.Millisecond}
 	}
 	out.LoseAnswer = out.LoseAnswer || tr.oneIn(8)
 	return out

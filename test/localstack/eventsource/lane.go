@@ -11,7 +11,7 @@ type lane struct {
 	waiting  []arrival // in stream order, not yet in a batch
 	size     int       // payload bytes of waiting
 	work     []*work   // parts of the batch under way, front first
-	late     []*work   // copies to deliver again later
+	late     []*work   // copies to deliver again
 
 	window tumblingWindow // the tumbling window that is open
 
@@ -238,16 +238,12 @@ func (l *lane) settle(w *work, records []Record) {
 
 // duplicate plans the copies that the trouble of a batch asks for, once all of it is processed.
 func (l *lane) duplicate(w *work, now int64) {
-	if w.trouble.Twice {
-		l.work = append([]*work{{records: w.whole, copy: true, started: true}}, l.work...)
-	}
-	if w.trouble.AgainAfter > 0 {
-		l.late = append(l.late, &work{records: w.whole, copy: true, started: true,
-			notBefore: now + w.trouble.AgainAfter.Milliseconds()})
+	for _, after := range w.trouble.Again {
+		l.late = append(l.late, &work{records: w.whole, copy: true, started: true, notBefore: now + after.Milliseconds()})
 	}
 }
 
-// takeLate puts a late copy that is due to the front.
+// takeLate makes a copy that is due the batch under way.
 func (l *lane) takeLate(now int64) bool {
 	for i, w := range l.late {
 		if w.notBefore <= now {

@@ -277,10 +277,10 @@ func TestDuplicates(t *testing.T) {
 		trouble Trouble
 		want    string
 	}{
-		{"at once", Trouble{Twice: true}, "1,2 1,2 3,4"},
-		{"late, other batches in between", Trouble{AgainAfter: time.Minute}, "1,2 3,4 1,2"},
-		{"both", Trouble{Twice: true, AgainAfter: time.Minute}, "1,2 1,2 3,4 1,2"},
-		{"extra records stay through", Trouble{Twice: true, Extra: []Record{RawRecord(`"x"`, 0)}, ExtraAt: 1},
+		{"at once", Trouble{Again: []time.Duration{0}}, "1,2 1,2 3,4"},
+		{"late, other batches in between", Trouble{Again: []time.Duration{time.Minute}}, "1,2 3,4 1,2"},
+		{"both", Trouble{Again: []time.Duration{0, time.Minute}}, "1,2 1,2 3,4 1,2"},
+		{"extra records stay through", Trouble{Again: []time.Duration{0}, Extra: []Record{RawRecord(`"x"`, 0)}, ExtraAt: 1},
 			"1,,2 1,,2 3,4"},
 		{"extra record past the end",
 			Trouble{Extra: []Record{RawRecord(`{"dynamodb":{"SequenceNumber":"9"}}`, 0)}, ExtraAt: 99}, "1-9 3,4"},
@@ -320,7 +320,7 @@ func TestDuplicatesOfABatchThatIsCut(t *testing.T) {
 			s.BatchSize, s.Bisect, s.MaxRetries = 4, true, tt.retries
 			l := &lane{settings: s}
 			l.add(0, numbered(1, 8)...)
-			trouble := Trouble{Twice: true, AgainAfter: time.Minute}
+			trouble := Trouble{Again: []time.Duration{0, time.Minute}}
 			if got := delivered(l, trouble, tt.answers...); got != tt.want || l.settled != 8 {
 				t.Errorf("got %s, want %s; settled %d", got, tt.want, l.settled)
 			}

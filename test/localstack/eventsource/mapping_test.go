@@ -209,7 +209,7 @@ func TestTroubleOnRealRecords(t *testing.T) {
 	now.Store(time.Now().UnixMilli())
 	m := f.start(Config{Settings: settings, Invoke: invoke, Inject: func(b Batch) Trouble {
 		if b.Number == 1 {
-			return Trouble{LoseAnswer: true, Twice: true, AgainAfter: time.Hour,
+			return Trouble{LoseAnswer: true, Again: []time.Duration{0, time.Hour},
 				Extra: []Record{RawRecord(`"garbage"`, 0)}}
 		}
 		now.Add(2 * time.Hour.Milliseconds())

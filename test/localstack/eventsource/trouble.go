@@ -11,11 +11,12 @@ type Batch struct {
 // Trouble is a fault that a test adds to one batch. The zero value is none. Crashes in the middle
 // of a batch are injected at the runtime API host.
 type Trouble struct {
-	LoseAnswer bool          // the first invocation runs, and its answer counts as a function error
-	Twice      bool          // once processed, cut or not, the batch as first delivered comes again at once
-	AgainAfter time.Duration // once processed, it comes again that much later, other batches in between
-	Extra      []Record      // injected records (RawRecord), delivered with every attempt of the batch
-	ExtraAt    int           // position of the extra records in the batch; past its end is at the end
+	LoseAnswer bool // the first invocation runs, and its answer counts as a function error
+	// Once processed, cut or not, the batch as first delivered comes again so much later each, other batches in
+	// between. After zero it comes at once.
+	Again   []time.Duration
+	Extra   []Record // injected records (RawRecord), delivered with every attempt of the batch
+	ExtraAt int      // position of the extra records in the batch; past its end is at the end
 }
 
 // Stats counts the work of a mapping. All numbers are since Start.
