@@ -297,6 +297,21 @@ func TestFailedSettlementsAreTriedAtTheEnd(t *testing.T) {
 	})
 }
 
+// A settlement that fails after the time of its lease is tried once more, too.
+func TestSettlementsThatFailLateAreTriedOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newAPIRig(t, limitertest.NewLive(t))
+		lease := r.lease(`{"rpm": 10, "jobs": 1}`)
+		time.Sleep(time.Minute - time.Second)
+		r.table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limiter.ErrUnavailable,
+			Delay: 2 * time.Second, Times: 4})
+		r.wants(http.StatusServiceUnavailable, "settle", strings.Replace(lease, "}", `, "costs": {"rpm": 30}}`, 1))
+		r.leaves("rpm", -10) // 10 were refilled, and 20 more taken
+		r.leaves("jobs", 2)
+		check.Equal(t, len(r.held.room), 0, "leases are held")
+	})
+}
+
 // What open leases took stays taken when the service ends, and their slots are free. What was settled just
 // before is written, also where it could not be at first.
 func TestServeEndsLeases(t *testing.T) {

@@ -68,7 +68,8 @@ func (l *leases) take(id string) *heldLease {
 // errNoLease: no lease has the id, or it has ended.
 var errNoLease = errors.New("no such lease")
 
-// end ends a lease by f. If that fails and may succeed later, the lease is held until its time is over.
+// end ends a lease by f. If that fails and may succeed later, the lease is held until its time is over, and committed
+// then.
 func (l *leases) end(id string, f func(*limiter.Lease) error) error {
 	h := l.take(id)
 	if h == nil {
@@ -82,6 +83,9 @@ func (l *leases) end(id string, f func(*limiter.Lease) error) error {
 		l.held[id] = h
 		h.expiry.Reset(left)
 		return err
+	}
+	if again { // its time has passed meanwhile
+		_ = h.Commit(context.Background()) // the limiter reports it
 	}
 	h.expiry.Stop()
 	l.free()
