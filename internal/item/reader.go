@@ -32,22 +32,18 @@ func (r *Reader) Value(attr string) (Value, bool) {
 	return v, ok
 }
 
-// typed reads an attribute of one type. Of another type, absent or null it is zero.
-func typed[T any](r *Reader, attr, want string) (out T) {
-	if v, ok := r.Value(attr); ok {
-		if out, ok = v.(T); !ok {
-			r.Fail("attribute %q has type %T, want %s", attr, v, want)
-		}
-	}
-	return out
-}
-
 // Str reads a string.
 func (r *Reader) Str(attr string) string {
-	if s := typed[*types.AttributeValueMemberS](r, attr, "a string"); s != nil {
-		return s.Value
+	v, ok := r.Value(attr)
+	if !ok {
+		return ""
 	}
-	return ""
+	s, ok := v.(*types.AttributeValueMemberS)
+	if !ok {
+		r.Fail("attribute %q has type %T, want a string", attr, v)
+		return ""
+	}
+	return s.Value
 }
 
 // Need is Str for an attribute without which the record makes no sense.
@@ -61,8 +57,16 @@ func (r *Reader) Need(attr string) string {
 
 // Flag reads a boolean.
 func (r *Reader) Flag(attr string) bool {
-	b := typed[*types.AttributeValueMemberBOOL](r, attr, "a boolean")
-	return b != nil && b.Value
+	v, ok := r.Value(attr)
+	if !ok {
+		return false
+	}
+	b, ok := v.(*types.AttributeValueMemberBOOL)
+	if !ok {
+		r.Fail("attribute %q has type %T, want a boolean", attr, v)
+		return false
+	}
+	return b.Value
 }
 
 // Int reads a whole number.
@@ -79,10 +83,19 @@ func (r *Reader) Int(attr string) int64 {
 
 // Entries returns a map attribute; an empty one is nil.
 func (r *Reader) Entries(attr string) Item {
-	if m := typed[*types.AttributeValueMemberM](r, attr, "a map"); m != nil && len(m.Value) > 0 {
-		return m.Value
+	v, ok := r.Value(attr)
+	if !ok {
+		return nil
 	}
-	return nil
+	m, ok := v.(*types.AttributeValueMemberM)
+	if !ok {
+		r.Fail("attribute %q has type %T, want a map", attr, v)
+		return nil
+	}
+	if len(m.Value) == 0 {
+		return nil
+	}
+	return m.Value
 }
 
 // Texts returns a list or set of strings; an empty one is nil.
