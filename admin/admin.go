@@ -33,8 +33,8 @@ type Options struct {
 	// printable text. [Namespace.As] overrides it.
 	Principal string
 	// Caller finds out the principal if Principal is empty, for instance with GetCallerIdentity of
-	// STS. It is called once, before the first change; if it fails, the audit trail names nobody.
-	// Nil: nobody is named.
+	// STS. It is called once, before the first change. If it is nil, or fails, the audit trail has
+	// no author for the changes.
 	Caller func(context.Context) (string, error)
 	// AuditRetention is how long audit events are kept if the namespace's stored configuration does
 	// not set it. Default DefaultAuditRetention; whole days count.

@@ -12,13 +12,13 @@ import (
 )
 
 // Once returns the same namespace, where Reset, Credit and Raise happen once for an id and bucket.
-// Take the id from the cause: a purchase, a ticket. If they are called again with the id within
-// three days, because the answer was lost or somebody clicked twice, they change nothing and return
-// the first call's result. The same holds for a Python client with this idempotency key. A bucket
-// with more than 97 shards takes several transactions. If one fails after the first, the error is
-// limiter.ErrUnknown, and another call with the id does not do the rest. An id has 1 to 64
-// characters: letters, digits, '.', '_', ':' and '-'. Otherwise the error is ErrInvalid, as it is
-// for a Credit with the id of a Reset.
+// Take the id from the cause: a purchase, a ticket. Within three days, a second call with the id
+// changes nothing and returns the first call's result: after a lost answer, say, or a double click.
+// The same holds for a Python client with this idempotency key. A bucket with more than 97 shards
+// takes several transactions. If one fails after the first, the error is limiter.ErrUnknown, and
+// another call with the id does not do the rest. An id has 1 to 64 characters: letters, digits,
+// '.', '_', ':' and '-'. Otherwise the error is ErrInvalid, as it is for a Credit with the id of a
+// Reset.
 func (n *Namespace) Once(id string) (*Namespace, error) {
 	valid := id != "" && len(id) <= 64
 	for _, c := range []byte(id) {

@@ -155,10 +155,10 @@ func (p *Plan) Changes() int {
 	return n
 }
 
-// Plan compares a manifest with the table, and changes nothing. A scope that is stored but not
-// declared is to be deleted if the manifest before declared it; otherwise it belongs to somebody
-// else, and stays. The same applies to descriptions of entities; limits and usage of an entity
-// whose description goes stay. The error is ErrInvalid, ErrParent, or one that all calls have.
+// Plan compares a manifest with the table, and changes nothing. It deletes a stored scope that the
+// manifest does not declare only if the manifest before declared it. The same applies to
+// descriptions of entities; the entity's limits and usage stay. The error is ErrInvalid, ErrParent,
+// or one that all calls have.
 func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func RateLimit(h http.Header, statuses []limiter.Status) {
 // XRateLimit sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset from the tightest
 // limit, in the form that GitHub's API made common: the reset is the time at which the limit is
 // full again, in seconds since 1970 by DynamoDB's clock. It is left out if waiting does not help,
-// or nobody knows for how long: slots are free when requests end. A blocked limit that a granted
+// or if that time is unknown: slots are free when requests end. A blocked limit that a granted
 // request takes nothing from is the tightest only if there is no other.
 func XRateLimit(h http.Header, statuses []limiter.Status) {
 	s := slices.MinFunc(statuses, func(a, b limiter.Status) int {
@@ -66,8 +66,8 @@ func XRateLimit(h http.Header, statuses []limiter.Status) {
 	}
 }
 
-// never reports whether a time says that no wait helps, or that nobody knows: it is negative, or
-// longer than a century.
+// never reports whether a time stands for a wait that does not help, or is unknown: it is negative,
+// or longer than a century.
 func never(d time.Duration) bool { return d < 0 || d > 100*365*24*time.Hour }
 
 // resets reports whether it is known when a limit is full.
@@ -89,8 +89,8 @@ func instant(s limiter.Status, d time.Duration) time.Time {
 // OpenAI returns the fields of OpenAI's API, which its clients read: x-ratelimit-limit-requests,
 // x-ratelimit-remaining-requests, x-ratelimit-reset-requests (the time until the limit is full:
 // "1s", "6m0s") for the limit with the first name, and the same ending in -tokens for the second.
-// Fields of a limit that is not in force are left out, and so is a reset that no wait reaches or
-// nobody knows.
+// Fields of a limit that is not in force are left out. So is a reset if waiting does not help, or
+// if its time is unknown.
 func OpenAI(requests, tokens string) Fields {
 	return func(h http.Header, statuses []limiter.Status) {
 		for _, s := range statuses {

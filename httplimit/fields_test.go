@@ -136,7 +136,7 @@ func TestNeverIsNoNumber(t *testing.T) {
 }
 
 // A blocked limit has nothing left, also for a request that takes nothing from it, and is never full. Slots
-// are free when requests end, and nobody knows when that is.
+// are free when requests end, at an unknown time.
 func TestUnknownIsNoNumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit               limiter.Limit

@@ -88,8 +88,8 @@ func (d *denied) explained(k *facts, now int64) Denial {
 	return out
 }
 
-// slotsAfter is the wait, in ms, for slots that are not free: holders give them back when they are
-// done, and nobody knows when. A second later one look shows more.
+// slotsAfter is the wait, in ms, for slots that are not free: it is unknown when their holders will
+// be done. A second later one look shows more.
 const slotsAfter = 1000
 
 // slots makes a denial by slots an estimate: as long as the other limits need, or otherwise at most

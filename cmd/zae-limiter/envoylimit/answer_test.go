@@ -60,7 +60,7 @@ func TestAnswerOfSeveral(t *testing.T) {
 			`OVER_LIMIT, OK 7, OVER_LIMIT 0, X-RateLimit-Limit: 10, 10;w=60;name="ten", X-RateLimit-Remaining: 7, X-RateLimit-Reset: 1`},
 		"in debt": {[]decision{ten}, []outcome{{code: granted, status: left(10, -3, 100*365*24*time.Hour)}},
 			`OK, OK 0, X-RateLimit-Limit: 10, 10;w=60;name="ten", X-RateLimit-Remaining: 0`},
-		"slots, which nobody knows the end of": {[]decision{ten},
+		"slots without a known end": {[]decision{ten},
 			[]outcome{{code: granted, status: &limiter.Status{Capacity: 9, Remaining: 7, InFlight: true}}},
 			`OK, OK 7, X-RateLimit-Limit: 9, 9;name="ten", X-RateLimit-Remaining: 7`},
 		"shadow mode is not seen": {[]decision{shadow, five},
