@@ -7,18 +7,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A busy process asks for slots again soon after it has given some back. So slots may stay idle for
-// a while: a lease has ended, and the next one takes its slots over, without a write. For the table
-// they are at work all the while: they are renewed, and lost, like slots of a lease. So there are
-// never more at work than the limit. They go back to the table some time after they were taken from
-// it, however often they were taken over. So no process keeps them any longer while others ask.
+// A busy process soon asks again for slots it has just given back. So slots stay idle for a while
+// when a lease ends, and the next lease takes them over without a write. The table counts idle
+// slots as used: they are renewed, and can be lost, like the slots of a lease. So the limit is
+// never exceeded. Idle slots go back to the table a fixed time after they were taken from it,
+// however often they were reused, so one process cannot keep them from others.
 //
-// Example: slots may be taken over for 500 ms, and work takes 50 ms. Taken at 0 ms, a slot is used
-// by ten leases, one after the other. The last ends at 510 ms and gives it back. If nobody asks
-// from 100 ms on, it is idle until 500 ms, and given back by a write of its own.
+// Example: slots may be reused for 500 ms, and each piece of work takes 50 ms. A slot taken at 0 ms
+// serves ten leases, one after the other; the last one ends at 510 ms and gives it back. If no
+// lease needs the slot after 100 ms, it is idle until 500 ms, and a write of its own gives it back.
 
-// lasts returns for how many ms from an instant other leases may have the slots, zero or less if
-// they may not. A clock that was set back leaves no time.
+// lasts returns for how many more ms other leases may reuse the slots; zero or less means not at
+// all. If the clock was set back, it returns zero.
 func (h *held) lasts(now int64) int64 {
 	if now < h.From {
 		return 0
@@ -26,16 +26,16 @@ func (h *held) lasts(now int64) int64 {
 	return h.Until - now
 }
 
-// rest makes slots idle, until they are taken over or given back.
+// rest makes slots idle until they are reused or given back.
 func (b *Shelf) rest(h *held, now int64) {
 	h.of = nil
 	b.idle = append(b.idle, h)
 	b.wakeFor(h, now, false)
 }
 
-// Reuse gives a lease idle slots of a limit, at most as many as it costs. It returns the lease and
-// the millislots. If s is nil and there are idle slots, it makes a lease, with the bucket that its
-// caller has named. The lease must be released, or kept by Add and released.
+// Reuse moves idle slots of a limit to a lease, at most as many as c costs, and returns the lease
+// and the number of millislots. If s is nil and there are idle slots, it creates a lease for the
+// bucket named by the caller. The lease must be released, whether or not it was passed to Add.
 func (k *Keeper) Reuse(s *Lease, named, n decide.Name, c table.Cost, now int64) (*Lease, int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -51,7 +51,7 @@ func (k *Keeper) Reuse(s *Lease, named, n decide.Name, c table.Cost, now int64) 
 		if h.over {
 			continue
 		}
-		if h.Cost.Limit != c.Limit || h.lasts(now) <= 0 || need == 0 || h.moving && !whole { // it is moved in one piece
+		if h.Cost.Limit != c.Limit || h.lasts(now) <= 0 || need == 0 || h.moving && !whole { // it moves as a whole
 			left = append(left, h)
 			continue
 		}
@@ -80,8 +80,9 @@ func (b *Shelf) divide(h *held, milli int64) *held {
 	return &part
 }
 
-// expired returns the give-back of a bucket's idle slots that may not be used any more, nil if
-// there are none. Slots that may be used for a little longer go back in the same write.
+// expired returns a renewal that gives back the bucket's idle slots whose time for reuse is over,
+// or nil if there are none. Slots that could be reused only a little longer go back in the same
+// write.
 func (b *Shelf) expired(now int64) *Renewal {
 	if !slices.ContainsFunc(b.idle, func(h *held) bool { return !h.over && h.lasts(now) <= 0 }) {
 		return nil
@@ -95,7 +96,7 @@ func (b *Shelf) expired(now int64) *Renewal {
 			h.over = true // the renewal gives it back
 		} else if ended.add(h) {
 			h.over = true
-		} // else it is of another epoch: the next look gives it back
+		} // otherwise it is of another epoch: the next look gives it back
 	}
 	if len(ended.back()) == 0 {
 		return nil
@@ -103,8 +104,8 @@ func (b *Shelf) expired(now int64) *Renewal {
 	return ended
 }
 
-// Close forgets a bucket. It returns the costs that give back its idle slots, one list for each
-// epoch. Leases lose their slots of the bucket: nobody renews them any more.
+// Close forgets a bucket. It returns the costs that give back its idle slots, one list per epoch.
+// Leases lose their slots of the bucket, because nothing renews them any more.
 func (k *Keeper) Close(n decide.Name, now int64) (back [][]table.Cost) {
 	a := k.lock()
 	defer k.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package inflight has the slots of in-flight limits that leases of this process hold: when they are
-// renewed, and which leases have lost theirs. It makes no calls: a [Keeper] returns the due
+// Package inflight keeps track of the in-flight slots that leases of this process hold: when to
+// renew them, and which leases have lost theirs. It makes no calls: a [Keeper] returns the due
 // renewals, and its caller reports their outcomes.
 package inflight
 
@@ -14,101 +14,102 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A slot takes one of these ways:
+// The life of a slot:
 //
-//	held -> given back    the lease has ended, and its settling gives them back
-//	held -> idle          the lease has ended, and another may have them for a while
-//	        idle -> held  it has
+//	held -> given back    the lease ended, and its settlement returns the slots
+//	held -> idle          the lease ended, and another lease may reuse the slots for a while
+//	        idle -> held  another lease reused them
 //	        idle -> given back
 //	held -> moving -> held, an epoch later
-//	        moving -> given back by the renewal, as the lease has ended meanwhile
+//	        moving -> given back by the renewal, because the lease ended meanwhile
 //	held -> lost          by the clock, or because a renewal was refused
 //	held -> dropped       the caller forgot the lease: not renewed
 //
-// Slots of a move without an answer are not given back: their epoch is not known.
+// If a move gets no answer, its slots are not given back, because their epoch is unknown.
 
-// Lease has the slots of one lease, on all its levels. Take fills it before it is kept; then it
+// Lease is the slots of one lease, on all its levels. Call Take before Add; after Add, the lease
 // belongs to the keeper.
 type Lease struct {
-	name     decide.Name // the bucket that its caller has named
+	name     decide.Name // the bucket named by the caller
 	lost     chan struct{}
 	all      []*held
-	reported bool // lost is closed; guarded by the keeper, as all of this
+	reported bool // lost is closed; guarded by the keeper, like every field here
 	dropped  bool // the caller forgot the lease
 }
 
-// NewLease returns a lease without slots. The name is the bucket that its caller has named.
+// NewLease returns a lease without slots. The name is the bucket named by the caller.
 func NewLease(n decide.Name) *Lease { return &Lease{name: n, lost: make(chan struct{})} }
 
 // Take adds slots of one limit.
 func (s *Lease) Take(p Part) { s.all = append(s.all, &held{Part: p, of: s}) }
 
-// Lost returns a channel that is closed once one of the slots is lost.
+// Lost returns a channel that is closed when the lease loses a slot.
 func (s *Lease) Lost() <-chan struct{} { return s.lost }
 
-// Part is the slots of a lease of one limit of a bucket.
+// Part is the slots that a lease holds of one limit of a bucket.
 type Part struct {
 	Name decide.Name // of the bucket
 	Key  item.Key    // of its item
-	TTL  int64       // of the item when it was taken
+	TTL  int64       // of the item when the slots were taken
 	Cost table.Cost  // the slots, and the end of the epoch that counts them
-	// When the lease has ended, another one may have the slots, from the first of these instants to
-	// the second, epoch ms. Both zero: they are given back at once.
+	// If the lease ends between these two instants (epoch ms), another lease may reuse the slots
+	// until the second. Both zero: the slots are given back at once.
 	From, Until int64
 }
 
-// held is the slots of one limit in the hands of one lease.
+// held is the slots of one limit that one lease holds, or that are idle.
 type held struct {
 	Part
 	of     *Lease // nil: it is idle
-	in     *Shelf // nil: the keeper does not have it yet
+	in     *Shelf // nil: not yet added to the keeper
 	moving bool   // a renewal of it is under way
-	over   bool   // it is given back, lost or dropped, or its state is not known
+	over   bool   // given back, lost or dropped, or in an unknown state
 }
 
-// Keeper has all slots that leases of one limiter hold, on the shelves of the buckets. It is ready
-// once all fields are set, and safe for concurrent use. Instants are in epoch milliseconds.
+// Keeper holds the slots of all leases of one limiter, on one shelf per bucket. It is ready once
+// all exported fields are set, and safe for concurrent use. Instants are in epoch milliseconds.
 type Keeper struct {
-	Wake    func(decide.Name) // is called on a goroutine of its own when a bucket is to be looked at: by Next
+	Wake    func(decide.Name) // called on its own goroutine when Next is due for a bucket
 	Random  func() uint64
 	Shelves Shelves
 
 	mu   sync.Mutex
-	news []decide.Name // the buckets of leases that have lost slots, for observers
+	news []decide.Name // the buckets of leases that lost slots, to be reported to observers
 }
 
-// Shelves are the shelves of all buckets. The keeper calls it with its lock held.
+// Shelves finds the shelf of each bucket. The keeper calls it with its lock held.
 type Shelves interface {
 	// Find returns the shelf of a bucket, nil if it has none.
 	Find(decide.Name) *Shelf
-	// Pin returns the shelf of a bucket, a new one if it has none. The bucket keeps it until Unpin.
+	// Pin returns the shelf of a bucket, creating one if necessary. The bucket keeps it until
+	// Unpin.
 	Pin(decide.Name) *Shelf
 	Unpin(decide.Name)
 }
 
-// locked is a keeper with its lock held. Only through it are news and shelves reached.
+// locked is a keeper whose lock is held. Only its methods use news and shelves.
 type locked struct{ *Keeper }
 
-// lock locks the keeper, until the caller unlocks mu.
+// lock locks the keeper. The caller unlocks mu.
 func (k *Keeper) lock() locked {
 	k.mu.Lock()
 	return locked{k}
 }
 
-// Shelf has the slots of one bucket. The zero value is empty. The keeper pins it while it is not empty.
+// Shelf is the slots of one bucket. The zero value is empty. The keeper pins it unless it is empty.
 type Shelf struct {
 	name    decide.Name
 	all     []*held
-	idle    []*held // the slots that no lease has, and perhaps some that are over
+	idle    []*held // slots without a lease, possibly some that are over
 	renews  bool    // a renewal is under way
 	retryAt int64
-	part    int64       // when in an epoch it renews, at random: a share of 1 << 16
-	timer   *time.Timer // nil: it is empty
-	wakes   time.Time   // when the timer goes off, or earlier
-	over    int         // at least how many leases have ended since the last cleaning
+	part    int64       // the random point of the epoch at which it renews, in units of 1/65536
+	timer   *time.Timer // nil: the shelf is empty
+	wakes   time.Time   // when the timer fires, or earlier
+	over    int         // a lower bound of the slots that ended since the last cleanup
 }
 
-// Add keeps the slots of a lease.
+// Add starts keeping the slots of a lease.
 func (k *Keeper) Add(s *Lease, now int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -121,7 +122,7 @@ func (k *Keeper) Add(s *Lease, now int64) {
 	}
 }
 
-// shelf returns the shelf of a bucket that will have slots from now on.
+// shelf returns the shelf of a bucket, pinning a new one if the bucket has no slots yet.
 func (a locked) shelf(n decide.Name) *Shelf {
 	if b := a.Shelves.Find(n); b != nil && b.timer != nil {
 		return b
@@ -132,14 +133,14 @@ func (a locked) shelf(n decide.Name) *Shelf {
 	return b
 }
 
-// wakeFor makes sure that the bucket is looked at in time for some slots.
+// wakeFor makes sure that the next look at the bucket is not too late for h.
 func (b *Shelf) wakeFor(h *held, now int64, first bool) {
 	if in := b.within(h, now); first || time.Now().Add(in).Before(b.wakes) {
 		b.wake(in)
 	}
 }
 
-// wakeIn sets when the bucket is looked at next.
+// wakeIn schedules the next look at the bucket.
 func (b *Shelf) wakeIn(now int64) {
 	in := time.Duration(bucket.Never)
 	for _, h := range b.all {
@@ -153,7 +154,7 @@ func (b *Shelf) wake(in time.Duration) {
 	b.timer.Reset(in)
 }
 
-// within is how long after an instant slots are looked at next.
+// within returns the time from now until h needs a look.
 func (b *Shelf) within(h *held, now int64) time.Duration {
 	at := now + h.Cost.Limit.Period/6
 	if !h.over {
@@ -168,14 +169,13 @@ func (b *Shelf) within(h *held, now int64) time.Duration {
 	return time.Duration(max(at-now, 1)) * time.Millisecond
 }
 
-// due is when slots are renewed: between a sixth and a third into the epoch after theirs.
+// due returns when slots are renewed: between a sixth and a third of the epoch after their own.
 func (b *Shelf) due(h *held) int64 {
 	p := h.Cost.Limit.Period
 	return h.Cost.Limit.MovesAt(h.Cost.End) + p/6 + p/6*b.part>>16
 }
 
-// forget removes slots that are over. It reports whether the bucket has none left, and unpins its
-// shelf then.
+// forget removes slots that are over. If no slots are left, it unpins the shelf and returns true.
 func (a locked) forget(b *Shelf) (none bool) {
 	b.all = slices.DeleteFunc(b.all, func(h *held) bool { return h.over && !h.moving })
 	b.idle = slices.DeleteFunc(b.idle, func(h *held) bool { return h.over })
@@ -190,7 +190,7 @@ func (a locked) forget(b *Shelf) (none bool) {
 	return true
 }
 
-// lose closes the lease's Lost channel.
+// lose marks the slots as over and closes the Lost channel of their lease.
 func (a locked) lose(h *held) {
 	h.over = true
 	if h.of != nil && !h.of.reported {
@@ -200,8 +200,8 @@ func (a locked) lose(h *held) {
 	}
 }
 
-// look marks lost slots and closes their leases' Lost channels: slots that others may take from now
-// on, and slots of dropped leases.
+// look finds lost slots, and closes the Lost channels of their leases. Slots are lost when others
+// may take them, or when their lease was dropped.
 func (a locked) look(all []*held, now int64) {
 	for _, h := range all {
 		if !h.over && (h.of != nil && h.of.dropped || now >= h.Cost.Limit.LostAt(h.Cost.End)) {
@@ -210,15 +210,15 @@ func (a locked) look(all []*held, now int64) {
 	}
 }
 
-// Look closes the Lost channel of a lease that has lost slots: by the clock, or because it was
-// dropped.
+// Look closes the Lost channel of a lease that has lost slots, because time has passed or the lease
+// was dropped.
 func (k *Keeper) Look(s *Lease, now int64) {
 	a := k.lock()
 	defer k.mu.Unlock()
 	a.look(s.all, now)
 }
 
-// News returns the buckets named by leases that have lost slots, each once.
+// News returns the buckets of leases that have lost slots since the last call, one per lease.
 func (k *Keeper) News() []decide.Name {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -227,9 +227,9 @@ func (k *Keeper) News() []decide.Name {
 	return news
 }
 
-// Release ends a lease, and returns by item the costs that give its slots back. Other leases may
-// take over slots of the idle buckets. [Keeper.Moved] returns the slots that a renewal is moving
-// just now. Another call returns nothing.
+// Release ends a lease. It returns the costs that give its slots back, by item, and the buckets
+// where its slots are now idle, for other leases to reuse. Slots that a renewal is moving are
+// returned by [Keeper.Moved] instead. Calling it again returns nothing.
 func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, idle []decide.Name) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -258,7 +258,7 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 		if b == nil || b.timer == nil || !h.over {
 			continue
 		}
-		if b.over++; 2*b.over >= len(b.all) { // so ended leases cost no more than begun ones
+		if b.over++; 2*b.over >= len(b.all) { // keeps the cost of cleanup proportional to the number of leases
 			a.forget(b)
 		}
 	}
@@ -273,8 +273,8 @@ func (k *Keeper) Release(s *Lease, now int64) (out map[item.Key][]table.Cost, id
 	return out, idle
 }
 
-// Drop stops the renewal of a forgotten lease: its slots are free when their epochs are over. It
-// only sets a flag, as the garbage collector may call it. So the next look at the bucket closes
+// Drop stops the renewal of a forgotten lease: its slots become free when their epochs are over. It
+// only sets a flag, because the garbage collector may call it; the next look at the bucket closes
 // Lost.
 func (k *Keeper) Drop(s *Lease) {
 	k.mu.Lock()

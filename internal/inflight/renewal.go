@@ -9,24 +9,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Renewal moves all slots of a bucket that this process holds into the present epoch. The caller
-// writes it by [table.Renew], and reports the outcome by [Keeper.Moved].
+// Renewal moves all slots of a bucket that this process holds to the current epoch. The caller
+// writes it with [table.Renew], and reports the outcome to [Keeper.Moved].
 type Renewal struct {
 	Name  decide.Name
-	Costs []table.Cost // of all slots, each limit once
+	Costs []table.Cost // of all slots, one entry per limit
 	held  []*held
 }
 
-// Key returns the item whose slots are moved.
+// Key returns the key of the item whose slots are moved.
 func (r *Renewal) Key() item.Key { return r.held[0].Key }
 
-// TTL returns the expiry of the item when the slots were taken.
+// TTL returns the expiry that the item had when the slots were taken.
 func (r *Renewal) TTL() int64 { return r.held[0].TTL }
 
-// RetryMs is the time from a failed renewal to the next: a twentieth of an epoch.
+// RetryMs returns the delay before a failed renewal is tried again: a twentieth of an epoch.
 func (r *Renewal) RetryMs() int64 { return r.Costs[0].Limit.Period / 20 }
 
-// LostAt is when the first slots of the renewal are lost.
+// LostAt returns when the first slots of the renewal are lost.
 func (r *Renewal) LostAt() int64 {
 	at := int64(bucket.Never)
 	for _, c := range r.Costs {
@@ -35,7 +35,8 @@ func (r *Renewal) LostAt() int64 {
 	return at
 }
 
-// add adds slots, if the renewal's slots of the same limit are of the same epoch.
+// add adds slots, unless the renewal already has slots of the same limit and another epoch. It
+// reports whether it did.
 func (r *Renewal) add(h *held) bool {
 	for i, c := range r.Costs {
 		if c.Limit.Name == h.Cost.Limit.Name {
@@ -51,7 +52,7 @@ func (r *Renewal) add(h *held) bool {
 	return true
 }
 
-// back negates the costs, so that they give the slots back.
+// back returns the negated costs, which give the slots back.
 func (r *Renewal) back() []table.Cost {
 	for i := range r.Costs {
 		r.Costs[i].Milli = -r.Costs[i].Milli
@@ -59,9 +60,9 @@ func (r *Renewal) back() []table.Cost {
 	return r.Costs
 }
 
-// Next marks the lost slots of a bucket, and returns the renewal that is due, nil for none. After a
-// renewal, call Moved. idle are unused slots that the caller must give back. Their costs are
-// negative; nil is none.
+// Next marks the lost slots of a bucket, and returns the renewal that is due, or nil. After a
+// renewal, call Moved. idle is nil, or the unused slots that the caller must give back, with
+// negative costs.
 func (k *Keeper) Next(n decide.Name, now int64) (r, idle *Renewal) {
 	a := k.lock()
 	defer k.mu.Unlock()
@@ -100,11 +101,11 @@ const (
 	Done    Outcome = iota
 	Refused         // nothing was written, because the item does not count all of the slots
 	Failed          // nothing was written
-	Unknown         // it may be written still
+	Unknown         // it may still be written
 )
 
-// Moved records the outcome of a renewal. If it was refused, b is the stored shard; nil: there is
-// no item, or it cannot be read. It returns the costs that give back the slots of leases that have
+// Moved records the outcome of a renewal. If it was refused, b is the stored shard, or nil if there
+// is no item or it cannot be read. It returns the costs that give back the slots of leases that
 // ended meanwhile.
 func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (back []table.Cost) {
 	a := k.lock()
@@ -133,8 +134,8 @@ func (k *Keeper) Moved(r *Renewal, came Outcome, b *table.Shard, now int64) (bac
 	return ended.back()
 }
 
-// counts reports whether the item that refused a renewal counts the slots of one limit: then other
-// slots are to blame.
+// counts reports whether the item that refused a renewal counts the slots of one limit. If it does,
+// slots of another limit caused the refusal.
 func (r *Renewal) counts(h *held, b *table.Shard) bool {
 	if b == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package inforce knows which limits are in force for an entity and resource, from stored configuration that it
-// caches, or from limits that a request brings.
+// Package inforce finds the limits in force for an entity and resource, from a cache of the stored
+// configuration or from the limits of a request.
 package inforce
 
 import (
@@ -20,25 +20,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Configs resolves stored configuration through a cache of single items, so
-// that defaults shared by many entities are read once. It is safe for concurrent
-// use: concurrent misses for the same entity and resource share one read, and no
-// lock is held during it.
+// Configs resolves stored configuration through a cache of single items, so defaults shared by many
+// entities are read once. It is safe for concurrent use: concurrent misses for the same entity and
+// resource share one read, and no lock is held during the read.
 //
-// What the records of one entity and resource come to is kept at the desk of the bucket until the
-// first of them has to be read again: a busy process asks for nothing else.
+// The resolved configuration of an entity and resource is stored at the desk of the bucket until
+// the first of its records must be read again. That is all a busy process uses.
 type Configs struct {
-	desks     *desk.Desks   // remember warm buckets
+	desks     *desk.Desks   // hold the resolved configuration of warm buckets
 	ttl       int64         // ms; zero or less: every resolution reads
-	Patience  time.Duration // how long a caller with old records waits for a read at least
+	Patience  time.Duration // the least time that a caller with old records waits for a read
 	flight    singleflight.Group
 	mu        sync.Mutex
 	cache     *simplelru.LRU[cacheKey, cached]
-	forgotten atomic.Int64 // how often the cache was dropped, which is done under mu
-	hungAt    int64        // when a read last took the time it was given, epoch ms
+	forgotten atomic.Int64 // how often the cache was dropped; incremented under mu
+	hungAt    int64        // when a read last used up its time, epoch ms
 }
 
-// New returns a cache for the namespace of some desks, which have what [Notes] makes. Records serve for ttl ms.
+// New returns a cache for the namespace of ds, whose desks were made with [Notes]. Records are
+// valid for ttl ms.
 func New(ds *desk.Desks, ttl int64) *Configs {
 	cache, err := simplelru.NewLRU[cacheKey, cached](int(records)*ds.Size, nil)
 	if err != nil {
@@ -47,26 +47,26 @@ func New(ds *desk.Desks, ttl int64) *Configs {
 	return &Configs{desks: ds, ttl: ttl, Patience: desk.ProbeWait, cache: cache}
 }
 
-// NoLimitsFor is how long, in ms, it is believed that no level has limits, or that a
-// record cannot be read that decides nothing. A tenant whose first request came before
-// its limits must not wait for a whole ttl.
+// NoLimitsFor is how long, in ms, the cache keeps the answer that no level has limits, or a record
+// that cannot be read and decides nothing. A tenant whose first request came before its limits were
+// stored must not wait for a whole ttl.
 const NoLimitsFor = 3000
 
-// Found notes that the namespace was there at now, so that the first
-// resolution need not ask again.
+// Found records that the namespace existed at now. The first resolution then need not ask again.
 func (c *Configs) Found(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cache.Add(cacheKey{rec: recNamespace}, cached{found: true, at: now})
 }
 
-// Resolve returns the configuration in force for n, with the limits that the call brings or, for nil, stored ones.
-// Warm, it does no I/O; cold, one BatchGetItem. With limits of its own the call needs no stored ones, only what else
-// is stored with them. If reading fails, configuration that has outlived its time in the cache still serves; without
-// it the error is a *store.Failure or names the stored value that is not acceptable.
+// Resolve returns the configuration in force for n, with the limits of the request, or with stored
+// limits if own is nil. A warm call does no I/O; a cold one sends one BatchGetItem. If own is set,
+// the stored limits are not needed, only the rest of the configuration. If a read fails, expired
+// records still serve; without them the error is a *store.Failure, or names the stored value that
+// is invalid.
 //
-// Unless fresh, it reads nothing, and uses the records that were read last, however old. It fails then if no limits
-// follow from them, and with ErrDisabled if it grants nothing.
+// If fresh is false, it reads nothing, and uses the last records, however old. It then fails if
+// they contain no limits, and with ErrDisabled if they grant nothing.
 func (c *Configs) Resolve(ctx context.Context, n decide.Name, own *Own, now int64, fresh bool) (Config, error) {
 	if out, ok := c.Ready(c.desks.Peek(n), own, now); ok {
 		return out, nil
@@ -83,14 +83,14 @@ func (c *Configs) Resolve(ctx context.Context, n decide.Name, own *Own, now int6
 		case got.records != nil:
 			recs[i] = got.records[j]
 		case recs[i].at != 0: // an old record serves
-		case !fresh && (own != nil || i >= recMeta): // nothing says that the entity or the namespace is gone
+		case !fresh && (own != nil || i >= recMeta): // nothing shows that the entity or the namespace is gone
 			recs[i].found = true
 		default:
 			return Config{Policy: recs[recSystem].config.OnUnavailable, Exists: true}, err
 		}
 	}
 	out, err := combine(recs, own.inForce())
-	if err == nil && got.met && !out.Bypass { // else nothing asks for the bucket
+	if err == nil && got.met && !out.Bypass { // otherwise the bucket is not needed
 		c.desks.Met(n, got.bucket)
 	}
 	if k := c.desks.Peek(n); err == nil && len(missing) == 0 && until > now && k != nil {
@@ -110,15 +110,15 @@ func keysOf(n decide.Name) [records]cacheKey {
 	}
 }
 
-// allSeen reports whether there is an old record for everything that is missing.
+// allSeen reports whether every missing record has an old version.
 func allSeen(recs [records]cached, missing []int) bool {
 	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
-// refresh is fetch with old records to fall back on. A store that hangs must not slow every call.
-// So a call waits no longer than for a probe, or until the read is late where the table is slow.
-// After a read that hung, no call waits for a while. The read goes on, and serves later calls. If
-// every call reads (a ttl of zero), a call waits for half of the time that it has left.
+// refresh is fetch with old records as a fallback. A store that hangs must not slow down every
+// call. So a call waits only as long as for a probe, or until the read counts as late on a slow
+// table. After a read that hung, calls do not wait for a while. The read itself goes on, and serves
+// later calls. If every call reads (a ttl of zero), a call waits for half of its remaining time.
 func (c *Configs) refresh(ctx context.Context, stale bool, keys [records]cacheKey, missing []int,
 	now int64) (fetched, error) {
 	if !stale {
@@ -142,7 +142,7 @@ func (c *Configs) refresh(ctx context.Context, stale bool, keys [records]cacheKe
 	return got, err
 }
 
-// quietFor is how long, in ms, old configuration serves after a read that hung.
+// quietFor is how long, in ms, calls use old configuration after a read that hung.
 const quietFor = 1000
 
 func (c *Configs) quiet(now int64) bool {
@@ -151,9 +151,9 @@ func (c *Configs) quiet(now int64) bool {
 	return c.hungAt != 0 && now >= c.hungAt && now-c.hungAt < quietFor
 }
 
-// cached returns the records in the cache, and the indexes of those that have to be read:
-// never seen, or too old (these are returned as well). If there are none, this answer holds until an
-// instant, and unless the cache is forgotten.
+// cached returns the cached records, and the indexes of the records that must be read: never seen,
+// or too old (old ones are returned too). If none is missing, the answer is valid until the instant
+// until, unless the cache is dropped before.
 func (c *Configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (recs [records]cached, missing []int,
 	until, forgotten int64) {
 	c.mu.Lock()
@@ -168,7 +168,7 @@ func (c *Configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	for i, r := range recs {
 		ttl := c.ttl
 		switch {
-		case r.bad != nil && (!decided || i == recMeta): // a mended record is in force at once
+		case r.bad != nil && (!decided || i == recMeta): // a repaired record takes effect at once
 			ttl = 0
 		case r.bad != nil, !limited && i <= recSystem:
 			ttl = min(ttl, NoLimitsFor)
@@ -182,16 +182,17 @@ func (c *Configs) cached(keys [records]cacheKey, limitsGiven bool, now int64) (r
 	return recs, missing, until, c.forgotten.Load()
 }
 
-// fetched is the result of a read: records in the order of their keys, and with met the bucket, nil if there is none.
+// fetched is the result of a read: records in the order of their keys, and if met is set, the
+// bucket, nil if absent.
 type fetched struct {
 	records []cached
 	met     bool
 	bucket  item.Item
 }
 
-// fetch reads the missing records. Callers that miss the same records at the
-// same time share one read. It is not cut short when one of them gives up or has
-// less time than the others: Options.Timeout alone bounds it.
+// fetch reads the missing records. Concurrent callers that miss the same records share one read.
+// The read is not cut short when one of them gives up or has less time than the others: only
+// Options.Timeout bounds it.
 func (c *Configs) fetch(ctx context.Context, keys [records]cacheKey, missing []int, now int64) (fetched, error) {
 	if err := ctx.Err(); err != nil { // the shared read would go out without this caller
 		return fetched{}, &store.Failure{Kind: store.Unavailable, Op: "BatchGetItem", Err: err}
@@ -208,7 +209,7 @@ func (c *Configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.desks.Timeout)
 		defer cancel()
 		var got fetched
-		err := desk.Guarded(func() (err error) { // in a goroutine of its own a panic would end the process
+		err := desk.Guarded(func() (err error) { // a panic in a separate goroutine would end the process
 			got, err = c.read(shared, want, unmet, now)
 			return err
 		})
@@ -225,8 +226,8 @@ func (c *Configs) fetch(ctx context.Context, keys [records]cacheKey, missing []i
 	}
 }
 
-// read reads records, and with them a bucket of which nothing is known, so that the first charge has an image
-// to be planned from.
+// read reads records, together with the buckets that were never seen, so the first charge has an
+// image to plan from.
 func (c *Configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name, now int64) (fetched, error) {
 	stored := make([]item.Key, 0, len(keys)+1)
 	for _, k := range keys {
@@ -252,13 +253,13 @@ func (c *Configs) read(ctx context.Context, keys []cacheKey, unmet []decide.Name
 	return got, nil
 }
 
-// Notes makes the room at each desk for a configuration, see [desk.Options].
+// Notes creates the room for a configuration at each desk, see [desk.Options].
 func Notes() any { return new(atomic.Pointer[kept]) }
 
 func keptAt(k *desk.Desk) *atomic.Pointer[kept] { return k.Notes.(*atomic.Pointer[kept]) }
 
-// LastOwn returns the limits that the last request for a bucket has brought, nil if it has brought none or that is not
-// known.
+// LastOwn returns the limits of the last request for a bucket, or nil if it had none or they are
+// unknown.
 func (c *Configs) LastOwn(n decide.Name) *Own {
 	if k := c.desks.Peek(n); k != nil {
 		if last := keptAt(k).Load(); last != nil {
@@ -268,8 +269,8 @@ func (c *Configs) LastOwn(n decide.Name) *Own {
 	return nil
 }
 
-// Ready returns the configuration in force at a desk, as Resolve does, if that is known without
-// I/O and without looking at each record.
+// Ready returns the configuration in force at a desk, like Resolve, if it is available without I/O
+// and without checking each record.
 func (c *Configs) Ready(k *desk.Desk, own *Own, now int64) (cfg Config, ok bool) {
 	if k == nil {
 		return cfg, false

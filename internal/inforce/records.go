@@ -14,19 +14,20 @@ import (
 )
 
 var (
-	// ErrDisabled says that the resource is switched off for the entity.
+	// ErrDisabled means that the resource is disabled for the entity.
 	ErrDisabled = errors.New("limiter: disabled")
-	// ErrNoLimits says that neither the call nor any level of the stored configuration has limits.
+	// ErrNoLimits means that neither the request nor any level of the stored configuration has
+	// limits.
 	ErrNoLimits = errors.New("limiter: no limits configured")
 )
 
-// Own are limits that a request brings. They are not changed any more.
+// Own is the limits of a request. It is immutable.
 type Own struct {
 	Limits []bucket.Limit // as they are stored
-	Of     any            // of the caller
+	Of     any            // for the caller's use
 }
 
-// inForce returns the limits as they are stored, nil for none.
+// inForce returns the limits in stored form, nil for none.
 func (o *Own) inForce() []bucket.Limit {
 	if o == nil {
 		return nil
@@ -38,35 +39,35 @@ func (o *Own) inForce() []bucket.Limit {
 type Config struct {
 	Limits  []bucket.Limit // in order of name; nil: none configured
 	Lasts   bool           // configured for this entity and resource: the bucket never expires
-	Policy  string         // as stored for the namespace
-	Bypass  bool           // it is granted everything, and charged nothing
-	Exists  bool           // there is metadata of the entity
-	Cascade bool           // what it takes is charged to Parent too
+	Policy  string         // the policy stored for the namespace
+	Bypass  bool           // everything is granted, and nothing is charged
+	Exists  bool           // the entity's metadata exist
+	Cascade bool           // costs are charged to Parent too
 	Parent  string
-	Read    int64 // when what decides on the limits was last read, epoch ms; zero if the call gave them
+	Read    int64 // when the limits were last read, epoch ms; zero if the request brought them
 }
 
-// kept is the configuration in force for the last request for a bucket, at whose desk it is kept. It holds from
-// one instant until before another, epoch ms, and unless the records were dropped since it was worked out. It is
-// not changed any more.
+// kept is the configuration in force for the last request for a bucket, stored at the bucket's
+// desk. It is valid from one instant until before another (epoch ms), unless the records were
+// dropped after it was resolved. It is immutable.
 type kept struct {
-	own         *Own // the limits that the request brought; nil: none
+	own         *Own // the limits of the request; nil: none
 	cfg         Config
 	from, until int64
-	forgotten   int64 // how often the records had been dropped when they were taken
+	forgotten   int64 // how often the records had been dropped when they were read
 }
 
 // cached is one configuration item of the cache; an absent item is cached too.
 type cached struct {
 	config config.Config
 	entity config.Entity
-	gone   error // why the namespace of a namespace record is not there to be used
-	bad    error // why it cannot be read, an ErrInvalid: it fails the requests that it decides on
+	gone   error // why the namespace of a namespace record cannot be used
+	bad    error // why the record cannot be read, an ErrInvalid: requests that need it fail
 	found  bool
 	at     int64
 }
 
-// The records that decide, most specific limits first.
+// The records of a resolution, the most specific limits first.
 const (
 	recEntity = iota
 	recEntityDefault
@@ -77,7 +78,7 @@ const (
 	records
 )
 
-// decodeRecord reads one record of the configuration; nil is none.
+// decodeRecord decodes one record of the configuration; nil means absent.
 func decodeRecord(it item.Item, now int64) cached {
 	r := cached{found: it != nil, at: now}
 	switch {
@@ -88,7 +89,7 @@ func decodeRecord(it item.Item, now int64) cached {
 		r.gone = namespace.Active(it)
 	default:
 		r.config, r.bad = config.DecodeConfig(it)
-		r.config.Access = config.AccessOf(it) // also of one that cannot be read
+		r.config.Access = config.AccessOf(it) // even if the record cannot be read
 	}
 	if r.bad != nil {
 		r.bad = fmt.Errorf("%w: stored configuration: %w", validate.ErrInvalid, r.bad)
@@ -106,9 +107,9 @@ func decodeRecord(it item.Item, now int64) cached {
 	return r
 }
 
-// combine applies the precedence: the first level with any limits wins whole. A record
-// that cannot be read is an error only where it decides: limits of the entity hold
-// whatever the namespace has stored.
+// combine applies the precedence: the first level with any limits replaces all later ones. A record
+// that cannot be read is an error only if it is needed: limits of the entity apply whatever the
+// namespace has stored.
 func combine(recs [records]cached, own []bucket.Limit) (Config, error) {
 	out := Config{Policy: recs[recSystem].config.OnUnavailable, Limits: own}
 	switch ns := recs[recNamespace]; {
@@ -117,7 +118,7 @@ func combine(recs [records]cached, own []bucket.Limit) (Config, error) {
 	case ns.gone != nil:
 		return out, ns.gone
 	}
-	if bad := recs[recMeta].bad; bad != nil { // whom else to charge is not known
+	if bad := recs[recMeta].bad; bad != nil { // the parent to charge is unknown
 		return out, bad
 	}
 	access := config.Combined(recs[recEntity].config.Access, recs[recEntityDefault].config.Access,
@@ -147,8 +148,7 @@ func combine(recs [records]cached, own []bucket.Limit) (Config, error) {
 var errNoLimits = fmt.Errorf("%w: want Request.Limits, or limits stored for the entity, the resource or the namespace",
 	ErrNoLimits)
 
-// cacheKey identifies a record of the namespace; the name distinguishes it from
-// others of its kind.
+// cacheKey identifies a record of the namespace. The name distinguishes records of one kind.
 type cacheKey struct {
 	rec  int
 	name decide.Name

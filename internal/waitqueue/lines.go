@@ -6,33 +6,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// Requests that find the queue of a bucket full stand in line until it has room. A line belongs to
-// this process and is in order of arrival. Only the first in it asks, and lets as many follow at
-// once as there is room for.
+// A request that finds the queue of a bucket full stands in line until there is room. Each line
+// belongs to one process and is in order of arrival. Only the first request of a line asks. When it
+// is admitted, as many others may ask at once as there is room for.
 
 // mostMissed bounds the count of [Standing.Asked].
 const mostMissed = 2
 
 type line struct {
 	all    []*Standing
-	missed int         // how much more often than not others took the room, of late
-	at     decide.Name // the bucket that denied the first
+	missed int         // how much more often than not others took the room recently
+	at     decide.Name // the bucket that denied the first request
 	parent *Room       // of at, if it is a parent's bucket
 }
 
-// Standing is a request that stands in line.
+// Standing is a request in line.
 type Standing struct {
 	queue *Queue
 	name  decide.Name
-	room  *Room // of the named bucket, kept until it leaves
+	room  *Room // of the named bucket, kept until the request leaves
 	class string
-	turn  bell // rings when it is to ask for room
+	turn  bell // rings when the request should ask for room
 }
 
-// Turn returns a channel that brings a value each time the request is to ask for room.
+// Turn returns a channel that receives a value each time the request should ask for room.
 func (s *Standing) Turn() <-chan struct{} { return s.turn }
 
-// InLine reports whether a request of a class stands in line.
+// InLine reports whether any request of a class is in line.
 func (q *Queue) InLine(n decide.Name, class string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -40,7 +40,7 @@ func (q *Queue) InLine(n decide.Name, class string) bool {
 	return room != nil && room.lines[class] != nil
 }
 
-// Stand adds a request at the end of a line. End it by Leave.
+// Stand adds a request to the end of a line. Call Leave to end it.
 func (q *Queue) Stand(n decide.Name, class string) *Standing {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +58,8 @@ func (q *Queue) Stand(n decide.Name, class string) *Standing {
 	return me
 }
 
-// Leave takes the request out of its line. It gives the next ones their turn, at least the first.
+// Leave removes the request from its line, and gives at least the first of the following ones its
+// turn.
 func (s *Standing) Leave(next int) {
 	q := s.queue
 	q.mu.Lock()
@@ -78,9 +79,9 @@ func (s *Standing) Leave(next int) {
 	}
 }
 
-// Asked records whether a request that has sent a write found the room taken by others, and at
-// which bucket: its own, or a parent's. It returns by how much that happened more often than not of
-// late, 0 to 2, and whether the request is the first of its line.
+// Asked records whether a request that sent a write found that others had taken the room, and which
+// bucket denied it: its own, or a parent's. It returns how much more often than not that happened
+// recently, 0 to 2, and whether the request is the first of its line.
 func (s *Standing) Asked(sent, full bool, at decide.Name) (missed int, first bool) {
 	q := s.queue
 	q.mu.Lock()
@@ -98,15 +99,15 @@ func (s *Standing) Asked(sent, full bool, at decide.Name) (missed int, first boo
 	return l.missed, l.all[0] == s
 }
 
-// next lets the first of the lines behind a parent ask.
+// next gives the first line behind a parent its turn.
 func (r *Room) next() {
 	if r != nil && len(r.behind) > 0 {
 		r.behind[0].all[0].turn.ring()
 	}
 }
 
-// move puts a line of a bucket behind the bucket that has denied its first. A parent keeps its room
-// while a line is behind it.
+// move puts a line of a bucket behind the bucket that denied its first request. A parent keeps its
+// room as long as a line is behind it.
 func (q *Queue) move(l *line, own, at decide.Name) {
 	if l.at == at {
 		return

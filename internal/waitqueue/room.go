@@ -1,6 +1,6 @@
-// Package waitqueue has the requests of this process that wait for tokens. Those that have taken
-// them into debt sleep until it is paid back. Those that found the queue full stand in line
-// until it has room. It makes no calls.
+// Package waitqueue holds the requests of this process that wait for tokens. A request that took
+// its tokens into debt sleeps until the debt is paid back. A request that found the queue full
+// stands in line until there is room. The package makes no calls.
 package waitqueue
 
 import (
@@ -13,37 +13,37 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Queue is all requests of one process that wait, each in the room of its bucket. It is ready once
-// Rooms is set. It is safe for concurrent use, and guards all that is in the rooms.
+// Queue holds all waiting requests of one process, each in the room of its bucket. It is ready once
+// Rooms is set. It is safe for concurrent use, and guards the contents of the rooms.
 type Queue struct {
 	Rooms Rooms
 
 	mu     sync.Mutex
-	recent [64]Return // the last ones, for requests that are charged but do not sleep yet
-	given  int        // how many recent has had so far
+	recent [64]Return // the last returns, for requests that were charged but do not sleep yet
+	given  int        // how many returns recent has received
 	turns  atomic.Int64
 }
 
-// Room is where the requests of this process wait for one bucket. The zero value is empty.
+// Room holds the requests of this process that wait for one bucket. The zero value is empty.
 type Room struct {
-	lines    map[string]*line // by class: a request that leaves more to others must not stand before them
-	behind   []*line          // lines whose first this bucket, a parent's, has denied, as they came
+	lines    map[string]*line // by class: a request that leaves more to others must not stand in front of them
+	behind   []*line          // lines whose first request this bucket, a parent's, denied, in order of arrival
 	sleepers []*Sleeper
 }
 
-// Rooms are the rooms of all buckets. The queue calls it with its lock held.
+// Rooms finds the room of each bucket. The queue calls it with its lock held.
 type Rooms interface {
 	// Find returns the room of a bucket, nil if it has none.
 	Find(decide.Name) *Room
-	// Pin returns the room of a bucket, a new one if it has none. The bucket keeps it until Unpin
-	// was called as often.
+	// Pin returns the room of a bucket, creating one if necessary. The bucket keeps it until Unpin
+	// has been called as often as Pin.
 	Pin(decide.Name) *Room
 	Unpin(decide.Name)
 }
 
 func givesBack(c table.Cost) bool { return c.Milli < 0 }
 
-// bell is how a request that waits is called: it holds one call until that is heard.
+// bell wakes a waiting request. It stores one ring until the request receives it.
 type bell chan struct{}
 
 func newBell() bell { return make(bell, 1) }
@@ -51,11 +51,12 @@ func newBell() bell { return make(bell, 1) }
 func (b bell) ring() {
 	select {
 	case b <- struct{}{}:
-	default: // it was called before, and has not heard it yet
+	default: // an earlier ring is still pending
 	}
 }
 
-// Any reports whether a request sleeps for a bucket, stands in a line of it, or in another's that it denies.
+// Any reports whether a request sleeps for a bucket, or stands in a line of the bucket or behind
+// it.
 func (q *Queue) Any(n decide.Name) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,9 +64,9 @@ func (q *Queue) Any(n decide.Name) bool {
 	return room != nil && len(room.sleepers)+len(room.lines)+len(room.behind) > 0
 }
 
-// Wake is called when a bucket may have got something back. It lets the first of each line ask again, and of the
-// lines behind the bucket only one: if that is let in, the next one asks. Returns are what leases have given back
-// that may concern sleepers.
+// Wake is called when tokens or slots may have come back to a bucket. It lets the first request of
+// each line ask again. Of the lines behind the bucket it wakes only one; once that is admitted, the
+// next one asks. The returns are give-backs of leases that may concern sleepers.
 func (q *Queue) Wake(n decide.Name, returns ...Return) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A sleeper has taken its costs into debt, on top of the debt of others before it, and sleeps until
-// the level is back at zero. A lease of this process may give back tokens that were taken earlier,
-// because its caller leaves or the work has cost less. Then the level gets there sooner, and the
-// sleeper is woken. Tokens that other processes give back serve the requests that follow. A look
-// (below) finds the rest.
+// A sleeper has taken its costs into debt, on top of the debts before it, and sleeps until the
+// level is back at zero. A lease of this process may give tokens back that were taken earlier,
+// because its caller leaves or the work cost less. The level then reaches zero sooner, and the
+// sleeper is woken. Tokens that other processes give back serve later requests; a look (below)
+// notices all other changes.
 
 // Owed is the debt of a request on one shard.
 type Owed struct {
-	Image  table.Shard // with its charge in it
+	Image  table.Shard // with the charge included
 	Limits []string    // in force
 	Asked  int64       // the turn before the charge was sent
 }
@@ -29,27 +29,27 @@ type Sleeper struct {
 	sooner bell // rings when it may go on sooner
 }
 
-// Sooner returns a channel that brings a value when the sleeper may go on sooner: it must call
+// Sooner returns a channel that receives a value when the sleeper may be able to go on sooner: call
 // [Queue.Until] again.
 func (s *Sleeper) Sooner() <-chan struct{} { return s.sooner }
 
-// debtor is the debt of a sleeper on one shard.
+// debtor is a sleeper's debt on one shard.
 type debtor struct {
 	name   decide.Name
 	room   *Room       // of the named bucket, kept while it sleeps
-	image  table.Shard // with its charge in it, and the give-backs since
+	image  table.Shard // with the charge and all later give-backs included
 	limits []string    // in force
 	asked  int64       // the turn before the charge was sent
-	paid   int64       // when looks have shown the debt paid; bucket.Never: not yet
-	looked time.Time   // when the shard was last read, or charged
+	paid   int64       // when the debt is paid according to looks; bucket.Never: unknown
+	looked time.Time   // when the shard was last read or charged
 }
 
 // until returns when the debt is paid.
 func (d *debtor) until() int64 { return min(d.paid, decide.PaidBack(d.image, d.limits)) }
 
-// hear adds given-back tokens to the debtor's level, and reports whether they concern the debtor.
-// They do if they were taken before its charge and given back after. Its image already shows
-// earlier give-backs. For tokens taken after its charge, the debtor does not wait.
+// hear adds given-back tokens to the debtor's level, and reports whether they concern the debtor:
+// only if they were taken before its charge and given back after it. Its image already includes
+// earlier give-backs, and tokens taken after its charge do not delay it.
 func (d *debtor) hear(g Return) bool {
 	mine := MomentOf(d.image)
 	if !g.Taken.before(mine, d.asked) || !mine.before(g.Given) {
@@ -64,11 +64,11 @@ func (d *debtor) hear(g Return) bool {
 	return true
 }
 
-// Turn returns a point in the order of this process's actions, later than all before it. A write
-// that was answered before a turn precedes any write sent after it, on any shard.
+// Turn returns the next number in the order of this process's actions. A write that was answered
+// before a turn precedes any write sent after it, on any shard.
 func (q *Queue) Turn() int64 { return q.turns.Add(1) }
 
-// Add adds a sleeper with its debts. End it by Remove.
+// Add adds a sleeper with its debts. Call Remove to end it.
 func (q *Queue) Add(owed []Owed) *Sleeper {
 	s := &Sleeper{sooner: newBell()}
 	for _, o := range owed {
@@ -101,7 +101,7 @@ func (q *Queue) Remove(s *Sleeper) {
 	}
 }
 
-// hear adds a give-back; the lock of the queue is held.
+// hear applies a give-back. The queue's lock is held.
 func (s *Sleeper) hear(g Return) {
 	for i := range s.parts {
 		if s.parts[i].hear(g) {
@@ -110,8 +110,8 @@ func (s *Sleeper) hear(g Return) {
 	}
 }
 
-// Until returns when a sleeper may go on, in epoch milliseconds: once its debt is paid on every
-// shard. Zero or a past instant: at once.
+// Until returns when a sleeper may go on, in epoch milliseconds: when its debts on all shards are
+// paid. Zero or a past instant means now.
 func (q *Queue) Until(s *Sleeper) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,10 +122,10 @@ func (q *Queue) Until(s *Sleeper) int64 {
 	return at
 }
 
-// Moment is a point in the history of a shard. The zero value is not known.
+// Moment is a point in the history of a shard. The zero value means unknown.
 type Moment struct {
 	life
-	writes int64 // that the meter has counted
+	writes int64 // as counted by the meter
 }
 
 // life is one generation of a shard.
@@ -135,7 +135,7 @@ type life struct {
 	generation int64
 }
 
-// MomentOf returns the moment of an image.
+// MomentOf returns the moment at which an image was read.
 func MomentOf(b table.Shard) Moment {
 	i := b.State.Index(bucket.WCU)
 	if i < 0 || b.Entity == "" {
@@ -145,46 +145,46 @@ func MomentOf(b table.Shard) Moment {
 	return Moment{life{name, b.State.Shard, b.Generation}, b.State.Slots[i].Used}
 }
 
-// before reports whether a point was certainly before another.
+// before reports whether m certainly precedes o.
 func (m Moment) before(o Moment) bool {
 	return m.life == o.life && m.writes < o.writes
 }
 
-// Taking is when a lease had taken all that it has: on the shard that one write has charged, and
-// in the order of this process, see [Queue.Turn]. Each may be zero, which is not known.
+// Taking is when a lease had taken all its tokens: on the shard that its single write charged, and
+// in the order of this process, see [Queue.Turn]. Either may be zero, meaning unknown.
 type Taking struct {
 	Moment Moment
 	Turn   int64
 }
 
-// before reports whether all was certainly taken before an image that a call has brought which
-// began at a turn.
+// before reports whether all tokens were certainly taken before an image, which a call brought that
+// began at the turn asked.
 func (t Taking) before(image Moment, asked int64) bool {
 	return t.Moment.before(image) || t.Turn > 0 && t.Turn < asked
 }
 
-// Return is a lease's give-back on one shard.
+// Return is what one lease gives back on one shard.
 type Return struct {
 	Taken Taking
 	Given Moment // when it was given back
 	Costs []table.Cost
 }
 
-// No message reports tokens that other processes or an operator put back. So one of a shard's
-// sleepers reads it now and then, and all of them use the result. Once the level of a shard is back
-// at zero, all costs that it was charged before are paid, whichever sleeper owes them. A sleeper
-// goes on then, or at its own time, whichever comes first.
+// Tokens that another process or an operator puts back are not announced. So one of a shard's
+// sleepers reads the shard from time to time, and all of them use the result. When the level of a
+// shard is back at zero, all earlier charges are paid, whichever sleeper made them. A sleeper then
+// goes on, or at its own time if that is earlier.
 //
-// Example: a level of -50 that refills by 1 a second. The last one in the queue sleeps for 50 s.
-// After 10 s an operator resets the bucket. At 15 s a sleeper reads a level at which nothing is
-// owed, and all go on.
+// Example: the level is -50 and refills by 1 per second, so the last sleeper waits for 50 s. After
+// 10 s an operator resets the bucket. At 15 s a sleeper reads a level without debt, and all of them
+// go on.
 
-// LongestPause is the longest time between two looks of a shard's sleepers, and of the first in a
-// line. For so long they may miss that an operator or another process has put tokens back.
+// LongestPause is the longest time between two looks at a shard by its sleepers, or by the first of
+// a line. For that long, they may not notice tokens that an operator or another process put back.
 const LongestPause = 15 * time.Second
 
-// Look is a shard that is about to be read, with the sleepers that use the result: those charged to
-// it before. The image does not show later ones.
+// Look is a shard that is about to be read, and the sleepers that use the result: those charged
+// before the read. The image does not include later charges.
 type Look struct {
 	Key item.Key
 	who []debtOf
@@ -196,8 +196,8 @@ type debtOf struct {
 	part *debtor
 }
 
-// Due returns the sleeper's shards without a look for LongestPause, and after which time to ask
-// again. From now on they count as looked at.
+// Due returns the sleeper's shards that had no look for LongestPause, and the time after which to
+// call it again. The returned shards count as looked at from now on.
 func (q *Queue) Due(s *Sleeper) (looks []Look, next time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -223,9 +223,9 @@ func (q *Queue) Due(s *Sleeper) (looks []Look, next time.Duration) {
 	return looks, next
 }
 
-// Saw gives the sleepers of a shard its image. If the bucket has split or merged since, part of
-// their debt is elsewhere, so they sleep on. A sleeper that learns nothing is not woken: it would
-// use the clock then, and go on too early if the clock was set ahead meanwhile.
+// Saw passes the image of a shard to its sleepers. If the bucket has split or merged since, part of
+// their debt is elsewhere, so they sleep on. A sleeper whose debt is not paid earlier than expected
+// is not woken: it would use the clock, and go on too early if the clock was set ahead meanwhile.
 func (q *Queue) Saw(k Look, b table.Shard) {
 	if b.State.NoClock || len(b.Partial) > 0 {
 		return
