@@ -6,9 +6,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Belongs reports whether the item at a key may be a result of a query. Keys of an index are
-// attributes: a program that may write in one namespace can give an item the keys of another, and
-// no policy sees it. So an index only finds an item, and the item's own key decides.
+// Belongs reports whether the item at a key may be a result of a query. The keys of an index are
+// attributes: a program that may write in one namespace can give an item the index keys of another,
+// and no policy prevents it. So an index only finds an item; the item's own key decides.
 func Belongs(q item.Query, k item.Key) bool {
 	if q.Index == "" {
 		return true

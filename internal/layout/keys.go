@@ -13,10 +13,10 @@ import (
 const TableNamespace = "_"
 
 // DefaultResource is the pseudo-resource under which an entity's defaults for
-// all resources are stored. It is no valid resource name.
+// all resources are stored. It is not a valid resource name.
 const DefaultResource = "_default_"
 
-// Sort keys of the records that are one of a kind under their partition key.
+// Sort keys of records that exist once per partition key.
 const (
 	SKMeta          = "#META"
 	SKConfig        = "#CONFIG"
@@ -93,12 +93,11 @@ func EntityConfigsKey(ns string) item.Key { return item.Key{PK: SystemPK(ns), SK
 // ProvisionerKey is the key of the declarative provisioner's state.
 func ProvisionerKey(ns string) item.Key { return item.Key{PK: SystemPK(ns), SK: SKProvisioner} }
 
-// ProvisionerPages is over how many items a state is spread that is paged. An entity
-// stands in the page that its name says, so that each page can be replaced by itself.
+// ProvisionerPages is the number of items over which a paged state is spread. The name of an entity
+// determines its page, so each page can be replaced alone.
 const ProvisionerPages = 256
 
-// ProvisionerPageKeys are the keys of the pages of a state that does not fit into
-// one item.
+// ProvisionerPageKeys are the keys of the pages of a state that does not fit into one item.
 func ProvisionerPageKeys(ns string) []item.Key {
 	keys := make([]item.Key, ProvisionerPages)
 	for i := range keys {
@@ -107,13 +106,12 @@ func ProvisionerPageKeys(ns string) []item.Key {
 	return keys
 }
 
-// CutNamespace divides a partition key into namespace id and the rest, at the first
-// slash.
+// CutNamespace splits a partition key at the first slash into the namespace id and the rest.
 func CutNamespace(pk string) (ns, rest string, ok bool) { return strings.Cut(pk, "/") }
 
-// ParseBucketPK divides the partition key of a bucket into its parts: the last
-// '#' precedes the shard, the first one after BUCKET# separates entity and
-// resource. The entity comes without the escapes that it has in the key.
+// ParseBucketPK splits the partition key of a bucket into its parts: the last '#' precedes the
+// shard, and the first one after BUCKET# separates entity and resource. The entity is returned
+// without escapes.
 func ParseBucketPK(pk string) (ns, entity, resource string, shard int, ok bool) {
 	ns, rest, ok := CutNamespace(pk)
 	if !ok || ns == "" {

@@ -1,7 +1,7 @@
 package layout
 
-// Attribute, index and key names of the single table. The infrastructure
-// module imports these, so that a template and the code cannot disagree.
+// Attribute, index and key names of the single table. The infrastructure module imports them, so
+// the template always agrees with the code.
 const (
 	IndexGSI1 = "GSI1" // parent -> children, projects ALL
 	IndexGSI2 = "GSI2" // resource -> buckets and usage, KEYS_ONLY by default (D11)
@@ -17,12 +17,12 @@ const (
 )
 
 // SystemPKSuffix ends the partition key of a namespace's own records: its system configuration, and
-// below [TableNamespace] the registry of namespaces and the version record. Policies name keys by
-// it.
+// under [TableNamespace] the registry of namespaces and the version record. Policies refer to keys
+// by it.
 const SystemPKSuffix = "/SYSTEM#"
 
-// The parts after a namespace's id and a slash in the partition keys of buckets, of entities with
-// their limits and usage, and of resources with their limits. Policies name keys by them.
+// The parts that follow the namespace id and a slash in the partition keys of buckets, of entities
+// with their limits and usage, and of resources with their limits. Policies refer to keys by them.
 const (
 	BucketPKPart   = "BUCKET#"
 	EntityPKPart   = "ENTITY#"
@@ -32,7 +32,7 @@ const (
 	EntityConfigPart = "ENTITY_CONFIG#" // in the index of limits by resource
 )
 
-// Subjects of audit events that are no entity.
+// Subjects of audit events that are not entities.
 const (
 	AuditSystem         = "$SYSTEM"
 	AuditResourcePrefix = "$RESOURCE:"

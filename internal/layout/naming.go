@@ -13,8 +13,8 @@ import (
 // maxName bounds the names of entities and resources, in bytes.
 const maxName = 512
 
-// maxEscaped bounds an entity as the key of a bucket has it. Together with a resource of full
-// length the key stays within DynamoDB's 2048 bytes.
+// maxEscaped bounds an entity in its escaped form, as in the key of a bucket. Together with a
+// resource of full length, the key stays within DynamoDB's 2048 bytes.
 const maxEscaped = 1024
 
 // Names describes the names of entities and resources, for messages.
@@ -26,7 +26,7 @@ const EntityNames = Names + ", at most 1024 with each '#' and '%' counted three 
 // ResourceNames describes the names of resources.
 const ResourceNames = Names + ", other than the reserved \"" + DefaultResource + "\""
 
-// CheckEntity returns an error if s is no name of an entity.
+// CheckEntity returns an error if s is not a valid entity name.
 func CheckEntity(s string) error {
 	if err := checkName(s); err != nil {
 		return err
@@ -37,7 +37,7 @@ func CheckEntity(s string) error {
 	return nil
 }
 
-// CheckResource returns an error if s is no name of a resource.
+// CheckResource returns an error if s is not a valid resource name.
 func CheckResource(s string) error {
 	if s == DefaultResource {
 		return errors.New("reserved")
@@ -71,8 +71,8 @@ func checkRunes(s string) error {
 	return nil
 }
 
-// escaped returns an entity as the key of a bucket has it: a '#' would end the name, and '%' begins
-// an escape. Names that other clients accept have neither.
+// escaped returns an entity in the form of a bucket key: a '#' would end the name, and '%' begins
+// an escape. Names that other clients accept contain neither.
 func escaped(entity string) string {
 	if strings.IndexByte(entity, '#') < 0 && strings.IndexByte(entity, '%') < 0 {
 		return entity
@@ -92,8 +92,8 @@ var (
 	unescaper = strings.NewReplacer("%25", "%", "%23", "#")
 )
 
-// EntitySubject returns the subject of audit events about an entity: its name,
-// unless that could be taken for a subject that is no entity.
+// EntitySubject returns the subject of audit events about an entity: its name, escaped if it could
+// be mistaken for another kind of subject.
 func EntitySubject(entity string) string {
 	switch entity[:min(len(entity), 1)] {
 	case "$":
@@ -104,8 +104,8 @@ func EntitySubject(entity string) string {
 	return entity
 }
 
-// SubjectEntity returns the entity that a subject of audit events is about; ok is false for
-// subjects that are no entity.
+// SubjectEntity returns the entity of an audit subject; ok is false if the subject is not an
+// entity.
 func SubjectEntity(subject string) (entity string, ok bool) {
 	if rest, escaped := strings.CutPrefix(subject, "%24"); escaped {
 		return "$" + rest, true
@@ -116,8 +116,8 @@ func SubjectEntity(subject string) (entity string, ok bool) {
 	return subject, subject != AuditSystem && !strings.HasPrefix(subject, AuditResourcePrefix)
 }
 
-// Cut returns s, or as much of its beginning as fits a sort key of an index.
-// Readers take nothing from such keys but their first part.
+// Cut returns s, or the longest beginning of it that fits a sort key of an index. Readers use only
+// the first part of such keys.
 func Cut(s string) string {
 	if len(s) <= item.MaxSortKey {
 		return s

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Timestamp renders an instant in epoch milliseconds as records store it: UTC,
-// whole seconds, with a Z.
+// Timestamp formats an instant in epoch milliseconds as records store it: UTC, whole seconds, with
+// a Z.
 func Timestamp(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z")
 }
@@ -29,7 +29,7 @@ type Keyed item.Item
 // NewItem begins an item.
 func NewItem(k item.Key) Keyed { return Keyed(k.Item()) }
 
-// Under returns the namespace in the key of an item, and the rest of the partition key after prefix.
+// Under returns the namespace in an item's key, and the rest of the partition key after prefix.
 func Under(r *item.Reader, prefix string) (ns, rest string) {
 	ns, rest, ok := CutNamespace(item.KeyOf(r.It).PK)
 	if ok {
@@ -41,8 +41,7 @@ func Under(r *item.Reader, prefix string) (ns, rest string) {
 	return ns, rest
 }
 
-// IsWhole reports whether an item that an index brought is all of the item, or its
-// keys alone.
+// IsWhole reports whether an item from an index is complete, rather than its keys only.
 func IsWhole(it item.Item) bool {
 	_, bucket := it[AttrRF].(*types.AttributeValueMemberN)
 	_, usage := it[AttrWindow].(*types.AttributeValueMemberS)

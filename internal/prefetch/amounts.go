@@ -8,7 +8,7 @@ import (
 // amounts are millitokens by limit.
 type amounts = sums[int64]
 
-// sums are by limit: few, so they are searched one by one.
+// sums are by limit. There are few limits, so a linear search is enough.
 type sums[T int64 | float64] []sum[T]
 
 type sum[T int64 | float64] struct {
@@ -47,7 +47,7 @@ func (a sums[T]) any() bool {
 	return false
 }
 
-// costs returns the sums as a write names them.
+// costs returns the sums in the form that a write needs.
 func (a sums[T]) costs() []table.Cost {
 	var out []table.Cost
 	for _, n := range a {

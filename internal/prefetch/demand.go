@@ -7,35 +7,38 @@ import (
 )
 
 // Demand is the recent demand of a process on a shard, by limit. It counts each request once, even
-// if it is denied: otherwise, of processes that share a saturated bucket, one that gets little
-// would ask for less and less. The zero Demand is none.
+// if it is denied: otherwise, of several processes that share a saturated bucket, one with few
+// grants would ask for less and less. The zero Demand is none.
 type Demand struct {
-	requests float64 // each counts for 1, and less and less as time passes
+	requests float64 // each counts for 1, fading over time
 	costs    sums[float64]
-	fades    float64 // how long, in milliseconds, a request counts for the most part
-	began    int64   // when the first request came after a silence, epoch ms
-	last     int64   // when the last one came
+	fades    float64 // the time, in milliseconds, over which a request fades
+	began    int64   // when the first request after a silence came, epoch ms
+	last     int64   // when the last request came
 	at       int64   // the instant of requests and costs
 	granted  float64 // requests since the last silence
-	burst    float64 // the mean of granted before earlier silences; zero: there was none
-	since    float64 // requests since the last denial; zero: there was none
+	burst    float64 // the mean of granted before earlier silences; zero: there was no silence
+	since    float64 // requests since the last denial; zero: no denial yet
 }
 
 const (
-	// fadesFrom is how long, in milliseconds, a request counts at least.
+	// fadesFrom is the shortest fading time, in milliseconds.
 	fadesFrom = 850
-	// fadesLives is the same, in lives: fewer requests do not predict how many will come in a life.
+	// fadesLives is the shortest fading time in lives: fewer requests cannot predict how many will
+	// come in a life.
 	fadesLives = 1.7
-	// seenFrom is the part of the fading time that the first requests after a silence count as
-	// observed. So two requests predict at most 2/(1.7 * 0.85) = 1.4 in a life. With a smaller
-	// part, processes that start together take so much so soon that some of them are denied.
+	// seenFrom is the part of the fading time that counts as observed when the first requests come
+	// after a silence. So two requests predict at most 2/(1.7 * 0.85) = 1.4 in a life. With a
+	// smaller part, processes that start together prefetch so much so early that some of them are
+	// denied.
 	seenFrom = .85
-	// whole is after how many fading times the estimate is complete: 1 - e^-40 is 1 in floating point.
+	// whole is the number of fading times after which the estimate is complete: 1 - e^-40 is 1 in
+	// floating point.
 	whole = 40
 )
 
-// Asked takes in a request at an instant; life is how long, in milliseconds, tokens that are
-// taken ahead for such requests may be held. Of slots none are taken ahead.
+// Asked records a request. life is how long, in milliseconds, tokens prefetched for such requests
+// may be held. Slots are not prefetched.
 func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 	d.fades = max(fadesFrom, fadesLives*float64(life))
 	d.fade(now)
@@ -58,7 +61,7 @@ func (d *Demand) Asked(costs []table.Cost, life, now int64) {
 	}
 }
 
-// Denied takes in that the last request was denied.
+// Denied records that the last request was denied.
 func (d *Demand) Denied() {
 	d.granted--
 	d.since = 1
@@ -75,9 +78,9 @@ func (d *Demand) fade(now int64) {
 	}
 }
 
-// seen is how much observed time the counted requests stand for, in milliseconds: fades after a
-// long time. Example: after 1,615 ms of requests, one in 10 ms, they count for 72 of 85, and the
-// time for 723 of 850 ms: one in 10 ms, too.
+// seen returns how much observed time, in milliseconds, the counted requests stand for; after a
+// long time it is fades. Example: after 1,615 ms with one request every 10 ms, they count for 72 of
+// 85, and the time for 723 of 850 ms: again one every 10 ms.
 func (d *Demand) seen() float64 {
 	fades := max(d.fades, 1)
 	since := float64(max(0, d.at-d.began)) / fades

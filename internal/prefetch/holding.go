@@ -7,21 +7,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Instant is one instant by two clocks, in milliseconds: Wall is the clock of refill
-// instants, Mono one that never jumps. A process that stood still reads it from either.
+// Instant is one instant on two clocks, in milliseconds: Wall is the clock of refill instants, and
+// Mono never jumps. Either shows that the process stood still.
 type Instant struct{ Wall, Mono int64 }
 
 // Holding is the tokens that a process holds of one bucket shard, and the amounts that it has
 // declared in the item. The zero Holding holds nothing. It is not safe for concurrent use.
 type Holding struct {
-	generation int64 // in which the amounts were declared
+	generation int64 // the generation in which the amounts were declared
 	declared   amounts
 	allotments []allotment
-	ended      amounts       // unspent, and not written yet
+	ended      amounts       // expired unspent, and not yet written
 	marks      []table.Shard // images of the generation, in order: their counters are spent once their hu passes
-	asked      *asked        // the charge under way that takes ahead
-	back       []table.Cost  // expired tokens of quotas, to be given back: negative
-	image      bucket.State  // the last one
+	asked      *asked        // the charge under way that prefetches
+	back       []table.Cost  // expired quota tokens to give back: negative
+	image      bucket.State  // the last image
 	serving    []*allotment  // room for Take
 }
 
@@ -31,11 +31,11 @@ type allotment struct {
 	limits     []table.Cost // the limits in force when it was taken
 	generation int64
 	until      Instant
-	// covers marks tokens of other processes at a mend, declared by this one: it grants nothing
+	// covers marks tokens of other processes that this one declared at a mend. It grants nothing
 	// from them.
 	covers  bool
-	periods []table.Cost // of quotas: in which periods it was taken; nil for none
-	rf      int64        // the refill instant of the image that the charge has left
+	periods []table.Cost // of quotas: the periods in which they were taken; nil for none
+	rf      int64        // the refill instant after the charge
 }
 
 // asked is a charge under way.
@@ -47,13 +47,13 @@ type asked struct {
 	mends              bool
 }
 
-// over reports whether nothing of an allotment may be granted any more.
+// over reports whether no token of the allotment may be granted any more.
 func (a *allotment) over(now Instant) bool {
 	return now.Wall >= a.until.Wall || now.Mono >= a.until.Mono && !a.covers
 }
 
-// Take grants costs from the held tokens, all of them or none. The limits must be those that were
-// in force when the tokens were taken.
+// Take grants costs from the held tokens: all of them or none. The limits must be the same as when
+// the tokens were taken.
 func (h *Holding) Take(costs []table.Cost, now Instant) bool {
 	serving := h.serving[:0]
 	for i := range h.allotments {
@@ -88,7 +88,7 @@ func (a *allotment) serves(costs []table.Cost, now Instant) bool {
 	return !a.covers && !a.over(now) && sameLimits(a.limits, costs)
 }
 
-// sameLimits reports whether two lists of costs are of the same limits and leave as much.
+// sameLimits reports whether two lists of costs have the same limits and floors.
 func sameLimits(a, b []table.Cost) bool {
 	if len(a) != len(b) {
 		return false
@@ -111,9 +111,9 @@ func (h *Holding) Left(limit string, now Instant) (milli int64) {
 	return milli
 }
 
-// Settle puts granted tokens back, in positive numbers, or takes more, in negative ones. It does so
-// only if the held tokens stay within the declared amount and nothing is owed, and reports it. If
-// it does not, the table must settle.
+// Settle puts granted tokens back (positive numbers) or takes more (negative numbers), and reports
+// whether it did. It does so only if the held tokens stay within the declared amount and there is
+// no debt. Otherwise the table must settle.
 func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 	h.end(now)
 	held := h.held(h.generation)
@@ -137,14 +137,14 @@ func (h *Holding) Settle(back []table.Cost, now Instant) bool {
 	return true
 }
 
-// Some reports whether there is an allotment, which may be over.
+// Some reports whether there is an allotment, even one that is over.
 func (h *Holding) Some() bool { return len(h.allotments) > 0 }
 
-// Asking reports whether a charge that Ask was for has no outcome yet.
+// Asking reports whether the charge of the last Ask has no outcome yet.
 func (h *Holding) Asking() bool { return h.asked != nil }
 
-// MustReport reports whether a write has something to add: tokens that expired unspent, or a smaller
-// declared amount.
+// MustReport reports whether the next write has something to add: tokens that expired unspent, or a
+// smaller declared amount.
 func (h *Holding) MustReport(now Instant) bool {
 	h.end(now)
 	return h.asked == nil && (h.ended.any() || h.declared.any())
@@ -160,7 +160,7 @@ func (h *Holding) end(now Instant) {
 	h.allotments = slices.DeleteFunc(h.allotments, func(a allotment) bool { return a.over(now) })
 }
 
-// held sums the tokens left in a generation's allotments. Call end first.
+// held sums the remaining tokens of a generation's allotments. Call end first.
 func (h *Holding) held(generation int64) amounts {
 	var out amounts
 	for i := range h.allotments {
@@ -173,9 +173,9 @@ func (h *Holding) held(generation int64) amounts {
 	return out
 }
 
-// Ask returns the declaration for a charge that is planned from the image at an instant and
-// prefetches take for life milliseconds. take has all limits in force, and may have zeros. Call
-// Done with the charge's outcome. Until then Ask returns nil.
+// Ask returns the declaration for a charge that is planned from image and prefetches take, which
+// may be held for life milliseconds. take has all limits in force, with zeros allowed. Call Done
+// with the charge's outcome; until then Ask returns nil.
 func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Instant) *table.Ahead {
 	if h.asked != nil {
 		return nil
@@ -213,14 +213,14 @@ const (
 	Written
 )
 
-// Done reports the outcome of the charge that Ask was for. image is the written item.
+// Done reports the outcome of the charge that Ask declared. image is the written item.
 func (h *Holding) Done(o Outcome, image table.Shard) {
 	a := h.asked
 	if a == nil {
 		return
 	}
 	h.asked = nil
-	switch o { // h.generation has not changed since Ask: no other charge was asked for
+	switch o { // h.generation has not changed since Ask, because no other charge could ask
 	case Refused:
 		for _, n := range a.ended {
 			h.ended.add(n.limit, n.milli)
@@ -255,7 +255,7 @@ func (h *Holding) written(a *asked, image table.Shard) {
 	if !a.mends {
 		return
 	}
-	// This process declares all tokens held at the mend, until they are over.
+	// This process declares all tokens held at the time of the mend, until they are over.
 	var covered amounts
 	for _, sl := range image.State.Slots {
 		if n := sl.Held - a.take.of(sl.Name); n > 0 && sl.Name != bucket.WCU {

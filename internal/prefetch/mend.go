@@ -6,10 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The held tokens in an item are never too few, but may be too many: a crash or a lost answer
-// leaves its own in it. A process that sees far too many mends the item.
+// The held tokens stored in an item are never too few, but may be too many: a crash or a lost
+// answer leaves its own behind. A process that sees far too many mends the item.
 
-// See takes note of an image of the shard.
+// See records an image of the shard.
 func (h *Holding) See(image table.Shard, life int64) {
 	h.image = image.State
 	h.pass()
@@ -27,12 +27,12 @@ func (h *Holding) See(image table.Shard, life int64) {
 	h.marks = append(h.marks, image)
 }
 
-// maxMarks bounds how many images are kept: some older than the held tokens, and some for later
-// ones. They span two lives or more.
+// maxMarks bounds the number of images kept: some older than the held tokens, and some for later
+// ones. They span at least two lives.
 const maxMarks = 20
 
-// spent returns the latest image of the generation of which all is spent at an instant, nil
-// if there is none.
+// spent returns the latest image of the generation whose tokens are all spent at an instant, or
+// nil.
 func (h *Holding) spent(generation, at int64) (latest *table.Shard) {
 	for i := range h.marks {
 		if m := &h.marks[i]; m.Generation == generation && m.State.HeldUntil <= at {
@@ -43,16 +43,17 @@ func (h *Holding) spent(generation, at int64) (latest *table.Shard) {
 }
 
 // mendFrom is how much of a capacity, in percent, must be wrongly declared before it is mended. It
-// must be a quarter of the unspent tokens, too: for a life, a mend counts all of them twice.
+// must also be a quarter of the unspent tokens, because a mend counts all of them twice for one
+// life.
 const mendFrom = 5
 
-// mendAgain is how many lives a generation lasts before it is mended.
+// mendAgain is the age, in lives of prefetched tokens, from which a generation is mended.
 const mendAgain = 3
 
-// mends reports whether the item, at the instant of the image, declared far more held tokens of
-// some limit than there could be. Others may have declared more since, so the age of an image is no
-// reason. Nor are the tokens held at the last mend, which count for a while together with later
-// ones.
+// mends reports whether the item, when the image was read, declared far more held tokens of some
+// limit than could exist. An old image is no reason to mend, as others may have declared more
+// since. Nor are the tokens held at the last mend, which count together with later ones for a
+// while.
 func (h *Holding) mends(image table.Shard, left amounts, life int64) bool {
 	at := image.State.RF
 	if at-table.Began(image.Generation) < mendAgain*life {

@@ -9,22 +9,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Prefetched tokens of a quota are granted before the edge or not at all. The rest goes back to the
-// table: a rate refills, but a quota would miss it until its next period.
+// Prefetched tokens of a quota are granted before its edge or not at all. The rest goes back to the
+// table: a rate refills, but a quota would lack them until its next period.
 
-// LifeFrom is [Life] for a charge that is planned from an image at an instant. The life is over
-// before any quota is whole again, so that no grant is of another period than its tokens, and before
-// a schedule changes a limit, so that nothing taken under a larger one is granted under a smaller. In the
-// second behind an edge, while the period before it goes on, it is zero.
+// LifeFrom is [Life] for a charge planned from an image. The life ends before any quota is whole
+// again, so every grant is of the same period as its tokens. It also ends before a schedule changes
+// a limit, so nothing taken under a larger limit is granted under a smaller one. In the second
+// after an edge, while the old period lasts, it is zero.
+//
+//	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
 //
 //	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
 func LifeFrom(image table.Shard, costs []table.Cost, most, now int64) int64 {
 	return beforeEdges(image, costs, Life(costs, most), now)
 }
 
-// beforeEdges cuts a life. A period that begins with the charge has its full length. A period may
-// be stored with an earlier end, by other time zone data; then the life ends there, for processes
-// that use this data.
+// beforeEdges shortens a life. A period that begins with the charge has its full length. If a
+// period is stored with an earlier end, from other time zone data, the life ends there, for the
+// processes that use that data.
 func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 	edges := false
 	for _, c := range costs {
@@ -32,7 +34,7 @@ func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 			life = min(life, n)
 		}
 		edges = edges || c.Limit.Renews() || c.Limit.Plan != ""
-		life = max(0, min(life, bucket.SubSat(c.Limit.Changes(now), now)-bucket.EdgeMargin)) // also of one that is new
+		life = max(0, min(life, bucket.SubSat(c.Limit.Changes(now), now)-bucket.EdgeMargin)) // also of a new limit
 	}
 	if life == 0 || !edges {
 		return life
@@ -46,8 +48,7 @@ func beforeEdges(image table.Shard, costs []table.Cost, life, now int64) int64 {
 	return life
 }
 
-// periodsOf returns the quotas of limits, with the periods that an image has them in; nil if
-// there are none.
+// periodsOf returns the quotas among limits, with their periods in an image; nil if there are none.
 func periodsOf(limits []table.Cost, image table.Shard) (out []table.Cost) {
 	for _, c := range limits {
 		if j := image.State.Index(c.Limit.Name); c.Limit.Renews() && j >= 0 {
@@ -59,8 +60,8 @@ func periodsOf(limits []table.Cost, image table.Shard) (out []table.Cost) {
 }
 
 // pass ends allotments with a quota that, by the last image, is in another period or was made whole
-// since. Nothing of them is granted any more: a lease would give it back to the wrong period.
-// Tokens of their other quotas go back. An image from before the charge proves nothing.
+// since. They grant nothing any more, because a lease would give the tokens back to the wrong
+// period. Tokens of their other quotas go back. An image from before the charge proves nothing.
 func (h *Holding) pass() {
 	for i := range h.allotments {
 		a := &h.allotments[i]
@@ -74,8 +75,8 @@ func (h *Holding) pass() {
 	}
 }
 
-// takesBack reports whether granted tokens may be put into the allotment. Tokens of a quota must be
-// of its period and of the same life of the bucket.
+// takesBack reports whether granted tokens may be put back into the allotment. Tokens of a quota
+// must be of its period and of the same life of the bucket.
 func (a *allotment) takesBack(back []table.Cost) bool {
 	return !slices.ContainsFunc(back, func(c table.Cost) bool {
 		if !c.Limit.Renews() || c.Milli <= 0 {
@@ -86,8 +87,8 @@ func (a *allotment) takesBack(back []table.Cost) bool {
 	})
 }
 
-// leave keeps the rest of an allotment that is over. Tokens of a quota go to a later allotment of
-// the same period, if there is one, and are held as long as it: a quota does not refill.
+// leave keeps the rest of an allotment that is over. Quota tokens move to a later allotment of the
+// same period, if there is one, and are held as long as that: a quota does not refill.
 func (h *Holding) leave(a *allotment, now Instant) {
 	for _, n := range a.left {
 		p, quota := table.Find(a.periods, n.limit)
@@ -102,7 +103,7 @@ func (h *Holding) leave(a *allotment, now Instant) {
 	}
 }
 
-// later returns an allotment that is not over and has tokens of the same period of a quota.
+// later returns another allotment that is not over and has tokens of the same period of a quota.
 func (h *Holding) later(than *allotment, p table.Cost, now Instant) *allotment {
 	for i := range h.allotments {
 		a := &h.allotments[i]
@@ -113,9 +114,9 @@ func (h *Holding) later(than *allotment, p table.Cost, now Instant) *allotment {
 	return nil
 }
 
-// GoesBack records, as negative costs, quota tokens to give back: tokens that expired unspent, or a
-// [Holding.Back] that was not written. If their period is over, they cannot be given back and count
-// as ended.
+// GoesBack records quota tokens to give back, as negative costs: tokens that expired unspent, or a
+// [Holding.Back] that was not written. If their period is over, they cannot be given back, and
+// count as expired.
 func (h *Holding) GoesBack(costs []table.Cost, now Instant) {
 	for _, c := range costs {
 		i := slices.IndexFunc(h.back, func(o table.Cost) bool { return o.Limit.Name == c.Limit.Name })
@@ -136,20 +137,20 @@ func (h *Holding) GoesBack(costs []table.Cost, now Instant) {
 	}
 }
 
-// earlier compares when costs of a quota were taken.
+// earlier orders costs of a quota by when they were taken.
 func earlier(a, b table.Cost) int {
 	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Born, b.Born), cmp.Compare(a.Resets, b.Resets))
 }
 
-// Lost takes down that a [Holding.Back] was refused: others have begun the next period.
+// Lost records that a [Holding.Back] was refused, because others have begun the next period.
 func (h *Holding) Lost(costs []table.Cost) {
 	for _, c := range costs {
 		h.ended.add(c.Limit.Name, -c.Milli)
 	}
 }
 
-// Back returns, as negative costs in order of name, the expired tokens of quotas that go back to
-// the shard. They are the caller's then: GoesBack and Lost take them again.
+// Back returns the expired quota tokens that go back to the shard, as negative costs in order of
+// name. It removes them from the Holding; GoesBack or Lost accept them again.
 func (h *Holding) Back(now Instant) []table.Cost {
 	h.end(now)
 	out := h.back
@@ -158,8 +159,8 @@ func (h *Holding) Back(now Instant) []table.Cost {
 	return out
 }
 
-// BackIn returns after how many milliseconds something of a quota may have to be given back;
-// ok is false if nothing of a quota is held.
+// BackIn returns the number of milliseconds after which quota tokens may have to be given back; ok
+// is false if none are held.
 func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 	for i := range h.allotments {
 		a := &h.allotments[i]
@@ -174,10 +175,10 @@ func (h *Holding) BackIn(now Instant) (ms int64, ok bool) {
 	return ms, ok || len(h.back) > 0
 }
 
-// Release gives up all held tokens. Tokens of rates end unspent, as they would a little later:
+// Release gives up all held tokens. Tokens of rates expire unspent, as they would a little later:
 // giving them back would lower the counter for tokens that were never granted, and an earlier image
-// would count them as spent. Tokens of quotas go back. The declared amount falls by the ungranted
-// tokens only: the granted ones were held until the refill instant or later, and stay declared
+// would count them as spent. Tokens of quotas go back. The declared amount falls only by the tokens
+// not granted. Granted tokens were held until the refill instant or later, so they stay declared
 // until a mend, as after a crash.
 func (h *Holding) Release(now Instant) (r table.Released) {
 	all := h.held(h.generation)

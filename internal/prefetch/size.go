@@ -8,26 +8,29 @@ import (
 )
 
 const (
-	// worthwhile is how many requests must come in a life for anything to be kept for them.
+	// worthwhile is the least number of requests per life for which tokens are held.
 	worthwhile = 2
-	// seldom is of how many requests in a life most allotments would end unspent.
+	// seldom is the number of requests per life below which most allotments would expire unspent.
 	seldom = 3.7
-	// part is how much of the demand of its life an allotment is for. With more, more ends unspent.
+	// part is the share of a life's demand that an allotment covers. With a larger share, more
+	// tokens expire unspent.
 	part = 0.85
-	// most is how much of the same demand may be held, with the rest of the last allotment.
+	// most is the share of the same demand that may be held, including the rest of the last
+	// allotment.
 	most = 0.95
-	// worth is how many writes a grant is worth. Of a hundred grants less than one is lost then.
+	// worth is the cost of a lost grant in writes. With it, fewer than one grant in a hundred is
+	// lost.
 	worth = 40
-	// logistic is by what a normal distribution is nearly one over 1 + e^-x.
+	// logistic makes 1/(1 + e^-1.7x) close to the normal distribution.
 	logistic = 1.7
 )
 
-// Life returns for how long, in milliseconds, tokens of the limits may be held, at most the given
-// time. It is at most half of the time in which the fastest rate fills, because near full the held
-// tokens lower the visible level. It is zero if a limit is soft: a soft limit reports for each
-// request whether its tokens were there. It is zero if a limit has a floor: held tokens are for
-// requests that leave nothing to others. See [LifeFrom] for the edges of quotas. Slots are not
-// prefetched: the slots of ended leases serve other requests for as long.
+// Life returns how long, in milliseconds, tokens of the limits may be held, at most the given time.
+// It is at most half of the time in which the fastest rate fills, because held tokens lower the
+// visible level of a nearly full bucket. It is zero if a limit is soft, because a soft limit
+// reports for each request whether its tokens were available. It is zero if a limit has a floor,
+// because held tokens are for requests that leave nothing to others. See [LifeFrom] for the edges
+// of quotas. Slots are not prefetched: ended leases leave theirs to other requests for as long.
 func Life(costs []table.Cost, most int64) int64 {
 	for _, c := range costs {
 		if c.Limit.Soft || c.Floor > 0 {
@@ -40,12 +43,12 @@ func Life(costs []table.Cost, most int64) int64 {
 	return min(most, bucket.MaxAhead)
 }
 
-// Busy reports whether the demand is several requests in so many milliseconds.
+// Busy reports whether several requests are expected in life milliseconds.
 func (d *Demand) Busy(life, now int64) bool {
 	return d.Requests(now)*float64(life) >= worthwhile
 }
 
-// Sure returns for how many requests tokens may be held where they are scarce, zero for none.
+// Sure returns for how many requests tokens may be held while they are scarce, or zero.
 func (d *Demand) Sure(life, now int64) float64 {
 	if q := d.sure(1, life, now); q >= worthwhile {
 		return q
@@ -53,13 +56,14 @@ func (d *Demand) Sure(life, now int64) float64 {
 	return 0
 }
 
-// sure returns for how many requests tokens may be held. A token saves a write if it is granted. If it
-// expires, it is missed with a chance of price, which costs as much as worth*price writes. So it is
-// held if the risk that it expires is below 1/(1 + worth*price). There are two risks. Requests come at
-// random: of n that are expected, fewer than n - z*sqrt(n) come with a chance of 1/(1 + e^(1.7 z)),
-// nearly. And they may end at any moment, as they did before: in the time of q requests with a
-// chance of q/n if n come without a silence. Four times that is reckoned, because the share that is saved
-// up for them is late, too, and bursts differ. Example: of 25 requests 14 where all that expires is missed.
+// sure returns for how many requests tokens may be held. A token saves a write if it is granted. If
+// it expires, a request misses it with the probability price, at a cost of worth*price writes. So
+// it is held if the risk that it expires is below 1/(1 + worth*price). There are two risks. First,
+// requests come at random: if n are expected, fewer than n - z*sqrt(n) come with a probability of
+// about 1/(1 + e^(1.7 z)). Second, requests may stop at any moment, as they did before: if n come
+// without a silence, they stop within the time of q requests with a probability of q/n. The code
+// uses four times that, because the share saved for them is late, too, and bursts differ. Example:
+// with 25 requests expected, tokens for 14 are held if every expired token is missed.
 func (d *Demand) sure(price float64, life, now int64) float64 {
 	requests, cost := d.Requests(now)*float64(life), worth*price
 	q := min(part*requests, requests-max(0, math.Log(cost)/logistic)*math.Sqrt(requests))
@@ -69,9 +73,9 @@ func (d *Demand) sure(price float64, life, now int64) float64 {
 	return q
 }
 
-// Missed returns the chance that a token which expires is missed, as the last denial shows: the part of the
-// requests since then that come while the bucket fills. It takes two lives at least, and longer if some of the
-// refill is used: twice 2/unused is reckoned.
+// Missed returns the probability that an expired token is missed, as of the last denial: the share
+// of the requests since then that come while the bucket fills. Filling takes at least two lives,
+// and longer if part of the refill is used; the code uses twice 2/unused.
 func (d *Demand) Missed(unused float64, life, now int64) float64 {
 	if d.since == 0 {
 		return 0
@@ -79,10 +83,10 @@ func (d *Demand) Missed(unused float64, life, now int64) float64 {
 	return min(1, 4*d.Requests(now)*float64(life)/(unused*d.since))
 }
 
-// Size returns how many whole tokens to prefetch of each limit of costs, or nil if it does not pay.
-// It takes most of the demand of a life, less if much is left, and of no limit more than room, in
-// the order of the costs. Where one limit has less, it takes less of all. The higher the price, the
-// chance that a token which expires is missed, the less it takes.
+// Size returns how many whole tokens of each limit to prefetch, or nil if it does not pay. It
+// covers most of the demand of a life, less if much is left, and takes at most room of each limit,
+// in the order of the costs. If one limit has less, it takes less of all. It also takes less if
+// price is high, the probability that an expired token is missed.
 func (d *Demand) Size(costs []table.Cost, room []int64, price float64, left func(limit string) int64,
 	life, now int64) (take []table.Cost) {
 	requests, share := d.Requests(now)*float64(life), 1.
@@ -117,15 +121,15 @@ func (d *Demand) Size(costs []table.Cost, room []int64, price float64, left func
 const (
 	// renewAt is the rest of the last prefetch, in percent, at which the next one starts.
 	renewAt = 20
-	// More is taken now if fewer than renewFor requests are expected in the time that is left to
-	// renew: until the last allotment ends, less a trip. Of requests that come at random, none comes
-	// in that time at one of e^3 = 20 ends.
+	// More is prefetched at once if fewer than renewFor requests are expected in the time left to
+	// renew: until the last allotment ends, less one round trip. With random requests, one
+	// allotment in e^3 = 20 ends because none comes in that time.
 	renewFor = 3
 )
 
-// Low reports whether to prefetch more now, so that the next request need not wait for it. There
-// are three reasons. Little is left of the last charge's tokens. The last allotment ends soon. Or
-// the rest would be used up while a write and its answer are under way, trip milliseconds.
+// Low reports whether to prefetch more now, to spare the next request the wait. There are three
+// reasons: little is left of the last charge's tokens, the last allotment ends soon, or the rest
+// would be used up during a write and its answer (trip milliseconds).
 func (h *Holding) Low(d *Demand, taken []table.Cost, trip float64, now Instant) bool {
 	some := false
 	for _, c := range taken {
@@ -141,7 +145,7 @@ func (h *Holding) Low(d *Demand, taken []table.Cost, trip float64, now Instant) 
 	return some && (float64(h.lasts(now))-trip)*d.Requests(now.Wall) < renewFor
 }
 
-// lasts is how long, in milliseconds, the allotment lasts that lasts longest.
+// lasts returns how long, in milliseconds, the longest-lived allotment lasts.
 func (h *Holding) lasts(now Instant) (ms int64) {
 	for i := range h.allotments {
 		if a := &h.allotments[i]; !a.covers {
