@@ -18,22 +18,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Lasting errors of a table or a namespace: asking again does not help.
+// Permanent errors of a table or a namespace: trying again does not help.
 var (
-	// ErrMissing: no namespace of this name is registered, or the namespace with this id is
-	// deleted.
+	// ErrMissing means that no namespace of this name is registered, or that the namespace with
+	// this id is deleted.
 	ErrMissing = errors.New("limiter: no such namespace")
-	// ErrVersion: the table's version record excludes this module, or the
-	// record of the namespace cannot be read.
+	// ErrVersion means that the table's version record excludes this module, or that the
+	// namespace's record cannot be read.
 	ErrVersion = errors.New("limiter: incompatible table")
-	// ErrName: a namespace cannot have this name.
+	// ErrName means that a namespace cannot have this name.
 	ErrName = errors.New("name not accepted")
 )
 
 // maxName bounds the name of a namespace, in bytes.
 const maxName = 256
 
-// CheckName returns an ErrName if a namespace cannot have this name.
+// CheckName returns an ErrName if the name is not valid for a namespace.
 func CheckName(name string) error {
 	bad := name == "" || name == layout.TableNamespace || len(name) > maxName || !utf8.ValidString(name)
 	for _, r := range name {
@@ -45,10 +45,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Find looks a namespace up by its name, and checks the version record in the
-// same read. If that record names an aggregator of Python before 0.15, Find takes
-// it out; a newer one stays, and with it all that its clients may store. The error
-// is an ErrMissing, an ErrVersion or a *store.Failure.
+// Find looks up a namespace by name, and checks the version record in the same read. If that record
+// names a Python aggregator before 0.15, Find removes it from the record; a newer one stays, and
+// its clients may store everything. The error is an ErrMissing, an ErrVersion or a *store.Failure.
 func Find(ctx context.Context, s store.Store, name string, now time.Time) (config.Namespace, error) {
 	items, err := s.Read(ctx, true, layout.NamespaceKey(name), layout.VersionKey())
 	if err != nil {
@@ -71,10 +70,10 @@ func Find(ctx context.Context, s store.Store, name string, now time.Time) (confi
 	return ns, nil
 }
 
-// disown takes the release of the aggregator out of the version record. Python clients put it there
-// when they open a table first. Clients of a newer release would then push their code into Python's
+// disown removes the aggregator's release from the version record. Python clients write it there
+// when they first open a table. Clients of a newer release would then push their code into Python's
 // function, or fail to open. It is best effort: nothing of ours depends on it, and the next process
-// to look tries again.
+// that opens the table tries again.
 func disown(ctx context.Context, s store.Store, v config.Version, now time.Time) {
 	_, _ = s.Write(ctx, v.Disown(layout.Timestamp(now.UnixMilli())))
 }
@@ -95,11 +94,10 @@ func Active(it item.Item) error {
 	return nil
 }
 
-// Register stores the namespace under a new id, both ways or not at all, and the
-// table's version record if there is none. That somebody else registered it first
-// is no error. It can be repeated after any failure; every try has an id of its
-// own, and only one can come to be stored. The error is an ErrVersion or a
-// *store.Failure.
+// Register stores the namespace under a new id, in both directions or not at all, and the table's
+// version record if there is none. It is no error if another process registered the name first. It
+// can be repeated after any failure: every try has its own id, and only one of them can be stored.
+// The error is an ErrVersion or a *store.Failure.
 func Register(ctx context.Context, s store.Store, name string, now time.Time) error {
 	created := layout.Timestamp(now.UnixMilli())
 	if err := stamp(ctx, s, created); err != nil {
@@ -113,8 +111,8 @@ func Register(ctx context.Context, s store.Store, name string, now time.Time) er
 	return err
 }
 
-// stamp stores the version record if there is none, and checks an existing one. A new one names the
-// Python release that our aggregator equals, so that Python stores all that it has.
+// stamp stores the version record if there is none, and checks an existing one. A new record names
+// the Python release that our aggregator corresponds to, so Python stores all its attributes.
 func stamp(ctx context.Context, s store.Store, now string) error {
 	v := config.Version{Schema: Schema, Lambda: Client, ClientMin: "0.0.0", UpdatedAt: now}
 	_, err := s.Write(ctx, v.Create())
@@ -124,8 +122,7 @@ func stamp(ctx context.Context, s store.Store, now string) error {
 	return err
 }
 
-// newID returns 64 random bits as 11 characters of URL-safe base64, never
-// beginning with a dash.
+// newID returns 64 random bits as 11 characters of URL-safe base64. It never begins with a dash.
 func newID() string {
 	for {
 		var b [8]byte

@@ -16,9 +16,9 @@ const openAttempts = 6
 
 var errNotRead = errors.New("the namespace is registered, but is not read")
 
-// Open returns the id of a namespace. If registers is set, it registers one that is missing, and reads back what
-// won. Calls that pass are tried again. The error is an ErrMissing, an ErrVersion, or store.ErrSetup,
-// store.ErrUnavailable or store.ErrUnknown.
+// Open returns the id of a namespace. If registers is set, it registers a missing one, and reads
+// back the registration that won. Temporary failures are retried. The error is an ErrMissing, an
+// ErrVersion, or store.ErrSetup, store.ErrUnavailable or store.ErrUnknown.
 func Open(ctx context.Context, s store.Store, name string, registers bool,
 	clock func() time.Time) (id string, err error) {
 	for try := range openAttempts {

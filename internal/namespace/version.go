@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// Schema is the version of the item formats written here. Clients refuse a
-	// table whose major version differs from theirs.
+	// Schema is the version of the item formats that this module writes. Clients refuse a table
+	// with another major version.
 	Schema = "0.9.0"
-	// Client is the release of the Python client with which this module shares tables. A table that
-	// demands a newer one has not been checked.
+	// Client is the Python release with which this module shares tables. Tables that require a
+	// newer release are untested.
 	Client = "0.17.0"
 	// gated is the first Python release that reads the aggregator's release from the version
 	// record, before it stores attributes that an older one would spoil.
@@ -47,8 +47,9 @@ func CheckVersion(it item.Item) (config.Version, error) {
 	return v, nil
 }
 
-// outdated reports whether a release of Python's aggregator is one before gated, whose clients never ask for
-// it: only newer ones do, and would push their own code over it.
+// outdated reports whether a release of Python's aggregator is before gated. Clients of those
+// releases never read the entry; only newer ones do, and they would replace the aggregator with
+// their own code.
 func outdated(lambda string) bool {
 	v, ok := parse(lambda)
 	first, _ := parse(gated)
@@ -57,7 +58,7 @@ func outdated(lambda string) bool {
 
 type version [3]int
 
-// parse reads "1.2.3", with or without a "v" before and a suffix behind.
+// parse reads "1.2.3", with an optional "v" before and an optional suffix after it.
 func parse(s string) (v version, ok bool) {
 	s, _, _ = strings.Cut(strings.TrimPrefix(s, "v"), "-")
 	s, _, _ = strings.Cut(s, "+")

@@ -8,22 +8,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 )
 
-// Limit is a limit as callers have it, in whole tokens. It has the fields of limiter.Limit,
-// whose Calendar is C, so that either converts to the other: a field that only one of them
-// has does not compile.
+// Limit is a limit in the form of the public API, in whole tokens. It has the fields of
+// limiter.Limit, with C for Calendar, so the two types convert to each other, and a field that only
+// one of them has does not compile.
 type Limit[C ~string] struct {
 	Name             string
 	Capacity, Refill int64
 	Period           time.Duration
 	Reset            C // the canonical form of a calendar, empty for a rate
 	Soft             bool
-	InFlight         bool // Capacity is how many at once, Period the length of the epochs
+	InFlight         bool // Capacity is how many at once, Period the length of an epoch
 	Floors           string
 	Ahead            time.Duration
 	Schedule         string // of a rate
 }
 
-// Stored returns the limit as it is stored, in millitokens and milliseconds.
+// Stored returns the limit in stored form, in millitokens and milliseconds.
 func (l Limit[C]) Stored() bucket.Limit {
 	if l.Reset != "" {
 		return bucket.Limit{
@@ -38,7 +38,7 @@ func (l Limit[C]) Stored() bucket.Limit {
 	return rate
 }
 
-// LimitOf returns a stored limit as callers have it.
+// LimitOf returns a stored limit in the form of the public API.
 func LimitOf[C ~string](l bucket.Limit) Limit[C] {
 	l = l.Own()
 	out := Limit[C]{
@@ -52,8 +52,8 @@ func LimitOf[C ~string](l bucket.Limit) Limit[C] {
 	return out
 }
 
-// LimitIn returns the limit that the details of an audit event describe; parse reads the text of a
-// calendar. What it lacks is zero, so it may be invalid.
+// LimitIn returns the limit that the details of an audit event describe; parse parses a calendar.
+// Missing fields are zero, so the limit may be invalid.
 func LimitIn[C ~string](details map[string]any, parse func(string) (C, error)) (l Limit[C]) {
 	number := func(word string) int64 { n, _ := details[word].(int64); return n }
 	l.Name, _ = details["name"].(string)
@@ -70,19 +70,18 @@ func LimitIn[C ~string](details map[string]any, parse func(string) (C, error)) (
 	return l
 }
 
-// policies are the words for the policies that can be stored, by their value in
-// limiter.Policy; PolicyDefault is that none is.
+// policies are the words of the policies that can be stored, indexed by limiter.Policy;
+// PolicyDefault means that none is stored.
 var policies = []string{"", config.OnUnavailableBlock, config.OnUnavailableAllow}
 
-// PolicyOf returns the limiter.Policy that a word stands for. It is not ok, and
-// PolicyDefault, if the word stands for none.
+// PolicyOf returns the limiter.Policy of a word. If there is none, it returns PolicyDefault and ok
+// is false.
 func PolicyOf[P ~int](word string) (p P, ok bool) {
 	i := slices.Index(policies, word)
 	return P(max(i, 0)), i >= 0
 }
 
-// PolicyWord returns the word for a limiter.Policy. It is not ok if that cannot be
-// stored.
+// PolicyWord returns the word of a limiter.Policy; ok is false if the policy cannot be stored.
 func PolicyWord[P ~int](p P) (word string, ok bool) {
 	if p < 0 || int(p) >= len(policies) {
 		return "", false

@@ -16,7 +16,8 @@ const (
 	MaxPeriod = 10 * 366 * 24 * time.Hour
 )
 
-// CheckAt is Check for a limit in a list. It names the place, which takes time, only when that is needed.
+// CheckAt is Check for a limit in a list. It builds the name of the place, which takes time, only
+// for an error.
 func (l Limit[C]) CheckAt(list string, i int) error {
 	if l.Check("") == nil {
 		return nil
@@ -24,7 +25,7 @@ func (l Limit[C]) CheckAt(list string, i int) error {
 	return l.Check(fmt.Sprintf("%s[%d]", list, i))
 }
 
-// Check returns nil, or an ErrInvalid that names the field, its value and the accepted ones.
+// Check returns nil, or an ErrInvalid that names the field, its value and the accepted values.
 func (l Limit[C]) Check(field string) error {
 	if LimitName(field, l.Name) != nil {
 		return LimitName(field+".Name", l.Name)
@@ -55,7 +56,7 @@ func (l Limit[C]) Check(field string) error {
 	return nil
 }
 
-// checkQuota is Check for what only quotas have.
+// checkQuota is Check for the fields of quotas.
 func (l Limit[C]) checkQuota(label func(part string) string) error {
 	switch {
 	case l.Refill != 0 || l.Period != 0:
@@ -63,7 +64,7 @@ func (l Limit[C]) checkQuota(label func(part string) string) error {
 			"none beside a Reset: a limit refills or resets")
 	}
 	_, err := calendar.Parse(string(l.Reset))
-	if cron, zone, _ := strings.Cut(string(l.Reset), "@"); strings.Contains(cron, " ") { // it did not become a calendar
+	if cron, zone, _ := strings.Cut(string(l.Reset), "@"); strings.Contains(cron, " ") { // it was not a valid calendar
 		if _, err = calendar.Cron(cron, zone); err != nil {
 			err = fmt.Errorf("cron %q: %w", cron, err)
 		}
@@ -74,7 +75,7 @@ func (l Limit[C]) checkQuota(label func(part string) string) error {
 	return nil
 }
 
-// checkInFlight is Check for what only in-flight limits have.
+// checkInFlight is Check for the fields of in-flight limits.
 func (l Limit[C]) checkInFlight(label func(part string) string) error {
 	const least, most = bucket.MinEpoch * time.Millisecond, bucket.MaxEpoch * time.Millisecond
 	switch {
@@ -91,14 +92,14 @@ func (l Limit[C]) checkInFlight(label func(part string) string) error {
 	return nil
 }
 
-// checkSchedule is Check for the schedule of a limit that is valid without.
+// checkSchedule is Check for the schedule of a limit that is otherwise valid.
 func (l Limit[C]) checkSchedule(label func(part string) string) error {
 	windows, zone, _ := strings.Cut(l.Schedule, "@")
 	if strings.Contains(zone, "@") {
 		return Invalid(label("Schedule"), l.Schedule, "all windows in one time zone")
 	}
 	for window := range strings.SplitSeq(windows, ";") {
-		if fields := strings.Fields(window); len(fields) > 1 { // it did not become a window
+		if fields := strings.Fields(window); len(fields) > 1 { // it was not a valid window
 			cron := strings.Join(fields[:max(0, len(fields)-3)], " ")
 			if _, err := calendar.Window(cron, calendar.Change{Scale: 1}); err != nil {
 				return fmt.Errorf("%w: %s: cron %q: %w", ErrInvalid, label("Schedule"), window, err)
@@ -133,8 +134,8 @@ func LimitName(field, s string) error {
 	return nil
 }
 
-// isLimitName reports whether s has 1 to 64 bytes: a letter first, then letters,
-// digits, '_', '.' and '-'.
+// isLimitName reports whether s has 1 to 64 bytes: a letter, then letters, digits, '_', '.' and
+// '-'.
 func isLimitName(s string) bool {
 	if len(s) == 0 || len(s) > 64 || !alpha(s[0]) {
 		return false

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// money are the words by which the name of a quota says that it counts millionths of a dollar.
-// Nothing else that is stored does.
+// money matches the names of quotas that count millionths of a dollar. Nothing else that is stored
+// shows it.
 var (
 	money   = regexp.MustCompile(`(?i)(^|[_.-])(budget|usd|dollars?|money|spend)([_.-]|$)`)
 	noMoney = regexp.MustCompile(`(?i)(^|[_.-])tokens?([_.-]|$)`) // token-budget
 )
 
-// InDollars reports whether a quota counts millionths of a dollar, by its name.
+// InDollars reports whether a quota, judging by its name, counts millionths of a dollar.
 func InDollars(limit string) bool { return money.MatchString(limit) && !noMoney.MatchString(limit) }
 
-// Dollars writes millionths of a dollar as "$12.50", which limiter.ParseAmount reads.
+// Dollars formats millionths of a dollar as "$12.50", which limiter.ParseAmount reads.
 func Dollars(millionths int64) string {
 	sign, n := "", uint64(millionths)
 	if millionths < 0 {
@@ -31,7 +31,8 @@ func Dollars(millionths int64) string {
 	return fmt.Sprintf("%s$%d.%s", sign, whole, digits+"0"[:max(0, 2-len(digits))])
 }
 
-// Amount writes tokens of a limit, in dollars if it is a quota whose name says that it counts money.
+// Amount formats tokens of a limit, in dollars if it is a quota whose name shows that it counts
+// money.
 func Amount(limit string, quota bool, tokens int64) string {
 	if quota && InDollars(limit) {
 		return Dollars(tokens)

@@ -1,5 +1,5 @@
-// Package validate checks what the callers of limiter and admin pass to them, and turns it into its
-// stored form. It words errors in one way for both.
+// Package validate checks the arguments of limiter and admin, and converts them to their stored
+// form. It words errors the same way for both.
 package validate
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// ErrInvalid is the error of an argument that is not acceptable.
+// ErrInvalid is the error of an invalid argument.
 var ErrInvalid = errors.New("limiter: invalid")
 
-// Plain is what a value is said to be in words: it is not quoted.
+// Plain is a value already put into words: it is not quoted.
 type Plain string
 
 // Invalid returns an ErrInvalid about one field.
@@ -29,7 +29,7 @@ func Invalid(field string, value any, accepted string) error {
 	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalid, field, value, accepted)
 }
 
-// Table checks what a table is opened by; client says that there is one.
+// Table checks the arguments that open a table; client reports whether there is a client.
 func Table(client bool, name string) error {
 	if !client {
 		return Invalid("db", Plain("nil"), "a DynamoDB client")
@@ -56,8 +56,8 @@ func Resource(field, s string) error {
 	return nil
 }
 
-// Limits returns limits as they are stored, in order of name, or an ErrInvalid; stored
-// does so for one, given its place in the list.
+// Limits returns limits in stored form, in order of name, or an ErrInvalid; stored converts one,
+// given its index in the list.
 func Limits[L any](field string, limits []L, stored func(i int, l L) (bucket.Limit, error)) ([]bucket.Limit, error) {
 	if n := len(limits); n > bucket.MaxLimits {
 		return nil, Invalid(field, Plain(fmt.Sprintf("%d limits", n)), fmt.Sprintf("at most %d", bucket.MaxLimits))
@@ -82,7 +82,7 @@ func Limits[L any](field string, limits []L, stored func(i int, l L) (bucket.Lim
 	return out, nil
 }
 
-// inFlight returns how many limits are of slots.
+// inFlight counts the in-flight limits.
 func inFlight(limits []bucket.Limit) (n int) {
 	for _, l := range limits {
 		if l.Returns() {

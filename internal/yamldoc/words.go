@@ -12,20 +12,20 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// parserLine is how the parser of YAML names a line.
+// parserLine matches the line number in an error of the YAML parser.
 var parserLine = regexp.MustCompile(`^(?:yaml: )?(?:construct errors:\s*line (\d+)|line (\d+)|.* at L(\d+)\.C\d+): `)
 
-// worded returns an error of the parser as a mistake.
+// worded converts an error of the parser to a mistake.
 func worded(err error) Mistake {
 	found := parserLine.FindStringSubmatch(err.Error())
 	if found == nil {
 		return Mistake{0, strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	line, _ := strconv.Atoi(found[1] + found[2] + found[3]) // one of them has digits
+	line, _ := strconv.Atoi(found[1] + found[2] + found[3]) // exactly one of them has digits
 	return Mistake{line, err.Error()[len(found[0]):]}
 }
 
-// Found says what stands at a node, for a mistake.
+// Found describes the content of a node, for a mistake.
 func Found(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -36,7 +36,7 @@ func Found(n *yaml.Node) string {
 	return fmt.Sprintf("%q", n.Value)
 }
 
-// shape says what stands where a type is wanted.
+// shape describes the content that a type expects.
 func shape(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -1,12 +1,14 @@
-// Package yamldoc reads a document of YAML or JSON into types that say what stands where. It names every mistake with
-// its line, in words of the document:
+// Package yamldoc decodes a YAML or JSON document into types that describe it. It reports every
+// mistake with its line, in the words of the document:
 //
 //	line 4: resources: gpt-4: "limts" is not known here, accepted are disabled, cascade, limits
 //
-// A struct is a mapping, whose keys are the tags yaml of its fields; one that is tagged inline has its keys there, and
-// a field Lines gets their lines. A map is a mapping of names, a slice a list. A string is any scalar, a bool has the
-// words of YAML 1.1 (yes and off too), numbers are decimal digits, and other types have UnmarshalYAML. Null leaves a
-// value as it is, like a key that is missing: a pointer shows that. Aliases and merged keys are followed.
+// A struct is a mapping whose keys are the yaml tags of its fields. A struct tagged inline has its
+// keys in the outer mapping, and a field Lines receives the lines of the keys. A map is a mapping
+// of names, a slice a list. A string is any scalar, a bool has the words of YAML 1.1 (including yes
+// and off), numbers are decimal digits, and other types have UnmarshalYAML. Null leaves a value
+// unchanged, like a missing key; a pointer shows the difference. Aliases and merged keys are
+// followed.
 package yamldoc
 
 import (
@@ -24,16 +26,17 @@ import (
 
 // Options are the peculiarities of a kind of document.
 type Options struct {
-	// PassOver begins the keys that are passed over in a struct, as x-. Empty: none are.
+	// PassOver is the prefix of keys to ignore in a struct, such as x-. Empty: none.
 	PassOver string
-	// Refused are keys that are refused for a reason, by the struct in which they stand.
+	// Refused holds, by struct, keys that are refused, with the reason.
 	Refused map[reflect.Type]map[string]string
 }
 
-// Lines are the lines of the keys of a mapping that have a value. Under "" is its own; nil: it is none.
+// Lines holds the lines of the keys of a mapping that have a value. Under "" is the mapping's own
+// line; nil: there is no mapping.
 type Lines map[string]int
 
-// Mistake is something that is not acceptable.
+// Mistake is an error in the document.
 type Mistake struct {
 	Line int // 0: not known
 	Text string
@@ -47,8 +50,8 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("line %d: %s", m.Line, m.Text)
 }
 
-// Read reads the only document of a text into a pointer, and returns its mistakes in order. A text without a document
-// has none, and leaves everything as it is.
+// Read decodes the only document of a text into a pointer, and returns its mistakes in order. A
+// text without a document has none, and changes nothing.
 func Read(text []byte, into any, o Options) []Mistake {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var node, more yaml.Node
@@ -56,7 +59,7 @@ func Read(text []byte, into any, o Options) []Mistake {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	if err == nil { // finds aliases without end; keys that are there twice are found below
+	if err == nil { // finds endless aliases; duplicate keys are found below
 		err = node.Load(new(any), yaml.WithUniqueKeys(false))
 	}
 	if err != nil {
@@ -78,8 +81,8 @@ type reader struct {
 	mistakes []Mistake
 }
 
-// deepest is how many names a mistake gives of its place, the last ones. With all of them the mistakes of a
-// document that is nested deeply would have hundreds of megabytes.
+// deepest is how many names of its place a mistake shows: the last ones. With all of them, the
+// mistakes of a deeply nested document would take hundreds of megabytes.
 const deepest = 12
 
 func (r *reader) refuse(n *yaml.Node, where []string, format string, args ...any) {
@@ -90,7 +93,7 @@ func (r *reader) refuse(n *yaml.Node, where []string, format string, args ...any
 	r.mistakes = append(r.mistakes, Mistake{n.Line, place + fmt.Sprintf(format, args...)})
 }
 
-// read reads what a node says. Null says nothing.
+// read decodes a node. Null changes nothing.
 func (r *reader) read(n *yaml.Node, to reflect.Value, where []string) {
 	n = resolved(n)
 	if isNull(n) {
@@ -116,7 +119,7 @@ func (r *reader) read(n *yaml.Node, to reflect.Value, where []string) {
 		}
 	case kind == reflect.Interface && n.Kind == yaml.ScalarNode:
 		err = n.Load(to.Addr().Interface())
-	case kind == reflect.Interface: // whatever stands there
+	case kind == reflect.Interface: // whatever the content
 		of := map[yaml.Kind]reflect.Type{yaml.MappingNode: reflect.TypeFor[map[string]any](),
 			yaml.SequenceNode: reflect.TypeFor[[]any]()}
 		one := reflect.New(of[n.Kind]).Elem()
@@ -148,7 +151,7 @@ func (r *reader) read(n *yaml.Node, to reflect.Value, where []string) {
 	}
 }
 
-// field reads a key of a mapping and its value.
+// field decodes a key of a mapping and its value.
 func (r *reader) field(p pair, of reflect.Value, where []string) {
 	name, pass := p.key.Value, r.options.PassOver
 	at := append(slices.Clip(where), name)
@@ -197,7 +200,7 @@ func (r *reader) pairs(n *yaml.Node, where []string) (out []pair) {
 	return out
 }
 
-// resolved returns what an alias stands for.
+// resolved returns the target of an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -205,7 +208,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// field returns the field of a struct that a key is for, the zero Value if it is not known.
+// field returns the field of a struct for a key, or the zero Value if there is none.
 func field(of reflect.Value, name string) reflect.Value {
 	for i := range of.NumField() {
 		switch key, inline, _ := strings.Cut(of.Type().Field(i).Tag.Get("yaml"), ","); {
@@ -220,7 +223,7 @@ func field(of reflect.Value, name string) reflect.Value {
 	return reflect.Value{}
 }
 
-// isEmpty reports whether a value says nothing: null, or a list of nothing.
+// isEmpty reports whether a node is null or an empty list.
 func isEmpty(n *yaml.Node) bool {
 	n = resolved(n)
 	return isNull(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0
@@ -228,7 +231,7 @@ func isEmpty(n *yaml.Node) bool {
 
 func isNull(n *yaml.Node) bool { return n.ShortTag() == "!!null" }
 
-// scalar sets a value of a basic type to a scalar, and reports whether the scalar is fit for it.
+// scalar sets a value of a basic type from a scalar, and reports whether the scalar was valid.
 func scalar(n *yaml.Node, to reflect.Value) (ok bool) {
 	switch to.Kind() {
 	case reflect.String:
@@ -238,11 +241,11 @@ func scalar(n *yaml.Node, to reflect.Value) (ok bool) {
 		is, ok := Truth(n)
 		to.SetBool(is)
 		return ok
-	case reflect.Int64: // the parser's own are octal with a zero in front, and accept 1_000
+	case reflect.Int64: // the parser's own integers are octal with a leading zero, and accept 1_000
 		i, err := strconv.ParseInt(n.Value, 10, 64)
 		to.SetInt(i)
 		return err == nil && n.Tag == "!!int" && strings.TrimPrefix(n.Value, "+") == strconv.FormatInt(i, 10)
-	case reflect.Uint32: // also in quotes
+	case reflect.Uint32: // even in quotes
 		u, err := strconv.ParseUint(n.Value, 10, 32)
 		to.SetUint(u)
 		return err == nil && n.Value == strconv.FormatUint(u, 10)
@@ -250,7 +253,7 @@ func scalar(n *yaml.Node, to reflect.Value) (ok bool) {
 	return false
 }
 
-// Truth reads a truth value that is not in quotes; ok is false for anything else.
+// Truth reads an unquoted boolean; ok is false for anything else.
 func Truth(node *yaml.Node) (is, ok bool) {
 	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false
