@@ -1,6 +1,6 @@
-// Package release makes module versions of a working tree, as a tag would: for the
-// command that tags, and for tests that are users of a version. It writes them into a
-// folder that serves as module proxy.
+// Package release makes module versions from a working tree, as a tag would. The release command
+// and tests that act as users of a version use it. It writes the versions to a folder that serves
+// as module proxy.
 package release
 
 import (
@@ -17,21 +17,21 @@ import (
 	"time"
 )
 
-// Root is the path of the root module; the others are below it.
+// Root is the path of the root module; the other modules are below it.
 const Root = "github.com/zeroae/zae-limiter-go"
 
-// Nested are the folders of the modules that are tagged together with the root. Each
-// needs the root and none of the others.
+// Nested lists the folders of the modules that are tagged together with the root. Each of them
+// requires only the root.
 var Nested = []string{"grpclimit", "otellimit", "infra/cdk", "cmd/zae-limiter"}
 
-// Module is the path of the module in a folder, seen from the root.
+// Module returns the path of the module in a folder below the root.
 func Module(folder string) string { return path.Join(Root, folder) }
 
-// Tag is the tag that makes a version of the module in a folder.
+// Tag returns the tag of a version of the module in a folder.
 func Tag(folder, version string) string { return path.Join(folder, version) }
 
-// Mod returns a go.mod as it is tagged: without a replace, and with our own modules in
-// that version.
+// Mod returns a go.mod in its tagged form: without a replace, and requiring our own modules in that
+// version.
 func Mod(text, version string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -47,8 +47,8 @@ func Mod(text, version string) string {
 	return out.String()
 }
 
-// Publish writes the modules of some folders below root into the folder proxy, "" being
-// the root module: what git knows there and what it does not ignore.
+// Publish writes the modules in some folders below root to the folder proxy; "" is the root module.
+// It includes all files that git tracks or does not ignore.
 func Publish(proxy, root, version string, folders ...string) error {
 	for _, folder := range folders {
 		if err := publish(proxy, root, folder, version); err != nil {
@@ -86,8 +86,8 @@ func publish(proxy, root, folder, version string) error {
 	return nil
 }
 
-// archive returns the zip file of a module, as the go command makes it. It has the files of the
-// folder, without modules further down, and the licence of the root.
+// archive returns the zip file of a module in the form of the go command: the files of the folder
+// without nested modules, and the licence of the root.
 func archive(root, folder, version, mod string) ([]byte, error) {
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = filepath.Join(root, folder)
@@ -109,7 +109,7 @@ func archive(root, folder, version, mod string) ([]byte, error) {
 		file := filepath.Join(cmd.Dir, name)
 		info, err := os.Lstat(file)
 		if err != nil || !info.Mode().IsRegular() || within(cmd.Dir, name) {
-			continue // deleted, or of another module
+			continue // deleted, or in another module
 		}
 		text, err := os.ReadFile(file)
 		if name == "go.mod" {
@@ -135,7 +135,7 @@ func archive(root, folder, version, mod string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// within reports whether a file belongs to a module further down.
+// within reports whether a file belongs to a nested module.
 func within(folder, name string) bool {
 	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(folder, dir, "go.mod")); err == nil {
@@ -145,8 +145,8 @@ func within(folder, name string) bool {
 	return false
 }
 
-// Environ returns the environment in which the go command finds the modules in the folder
-// proxy, and all others where it finds them otherwise.
+// Environ returns the environment in which the go command finds the modules in the folder proxy,
+// and all others where it usually does.
 func Environ(proxy string) ([]string, error) {
 	others, err := exec.Command("go", "env", "GOPROXY").Output()
 	if err != nil {
@@ -156,8 +156,7 @@ func Environ(proxy string) ([]string, error) {
 		"GONOSUMDB="+Root+","+Root+"/*", "GOWORK=off", "GOFLAGS=-modcacherw"), nil
 }
 
-// Forget removes a version from the module cache of this machine, where a build in
-// Environ has put it.
+// Forget removes a version from this machine's module cache, where a build in Environ put it.
 func Forget(version string) error {
 	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 // Functions are the programs that the stack runs in Lambda.
 var Functions = []string{"aggregator", "archiver", "setup"}
 
-// Archive is the name of the archive in which a release has a function.
+// Archive returns the file name of a function's archive in a release.
 func Archive(function, version string) string { return function + "-" + version + "-linux-arm64.zip" }
 
-// Zip returns a program as Lambda takes it. The same program makes the same bytes.
+// Zip returns a program as a Lambda archive. The same program always gives the same bytes.
 func Zip(program []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -33,19 +33,19 @@ func Zip(program []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// object is anything in JSON.
+// object is a JSON object.
 type object = map[string]any
 
 // Template returns the whole stack of a release as a template that needs neither the CDK nor its
-// bootstrap: what changes from one stack to another are parameters, and the programs of the functions
-// are archives of the release in a bucket of the user's. synthesized is the template that the CDK app makes
-// by default.
+// bootstrap. Values that differ between stacks are parameters, and the functions' programs are
+// archives of the release in a bucket of the user. synthesized is the template that the CDK app
+// makes by default.
 func Template(synthesized []byte, version string) ([]byte, error) {
 	var t object
 	if err := json.Unmarshal(synthesized, &t); err != nil {
 		return nil, err
 	}
-	delete(t, "Rules") // which ask for the CDK's bootstrap
+	delete(t, "Rules") // they require the CDK's bootstrap
 	t["Parameters"] = parameters()
 	t["Conditions"] = object{
 		"Notified":  object{"Fn::Not": []any{object{"Fn::Equals": []any{ref("AlarmTopicArn"), ""}}}},

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// MaxDigits is how many digits a sequence number has at most (AWS API reference,
-// DynamoDB Streams StreamRecord).
+// MaxDigits is the greatest number of digits of a sequence number (AWS API reference, DynamoDB
+// Streams StreamRecord).
 const MaxDigits = 40
 
-// Compare returns -1, 0 or 1 for a sequence number before, at or after b in one
-// stream. They are decimal numbers and compared as numbers, whatever their leading
-// zeros. The empty sequence number comes before every other, because resuming at it
-// repeats the whole batch.
+// Compare returns -1, 0 or 1 if a is before, at or after b in the stream. They are compared as
+// decimal numbers, ignoring leading zeros. The empty sequence number comes before every other,
+// because resuming at it repeats the whole batch.
 func Compare(a, b string) int {
 	if a == "" || b == "" || len(a) == len(b) {
 		return strings.Compare(a, b)
