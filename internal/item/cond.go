@@ -1,10 +1,10 @@
 package item
 
-// Cond is a condition on the stored item. Conditions are plain values: they
-// render to a condition expression and hold, or do not, for an item in memory.
+// Cond is a condition on the stored item. Conditions are plain values: each renders to a condition
+// expression, and can be evaluated for an item in memory.
 type Cond interface {
 	render(*names)
-	// Holds reports whether the condition is true of the item; nil is no item.
+	// Holds reports whether the condition is true of the item; nil means no item.
 	Holds(Item) bool
 }
 
@@ -42,10 +42,10 @@ func Exists(attr string) Cond { return existsCond{attr} }
 // Absent holds when the item lacks the attribute, or there is no item.
 func Absent(attr string) Cond { return absentCond{attr} }
 
-// Compare holds when the attribute is there, has the type of v and compares so.
+// Compare holds when the attribute exists, has the type of v and compares to it accordingly.
 func Compare(attr string, op Op, v Value) Cond { return &compareCond{attr, op, v} }
 
-// AsIn holds while an attribute has its value in an item, or is absent as there.
+// AsIn holds while an attribute has the same value as in an item, or is absent in both.
 func AsIn(it Item, attr string) Cond {
 	if v := it[attr]; v != nil {
 		return Compare(attr, Eq, v)
@@ -156,7 +156,7 @@ func join(n *names, cs []Cond, sep string) {
 	first := n.text.Len()
 	for _, c := range cs {
 		if all, ok := c.(allCond); ok && len(all) == 0 {
-			continue // always holds and has no text
+			continue // always holds, and has no text
 		}
 		if n.text.Len() > first {
 			n.text.WriteString(sep)

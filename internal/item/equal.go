@@ -7,8 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// EqualItems reports whether two items hold the same values. No item and an empty
-// one are the same.
+// EqualItems reports whether two items hold the same values. A nil item and an empty one are equal.
 func EqualItems(a, b Item) bool {
 	if len(a) != len(b) {
 		return false
@@ -21,8 +20,8 @@ func EqualItems(a, b Item) bool {
 	return true
 }
 
-// Equal reports whether two values are equal to DynamoDB: of the same type, with
-// numbers compared by value and sets without regard to order.
+// Equal reports whether two values are equal in DynamoDB: they have the same type, numbers are
+// compared by value, and sets regardless of order.
 func Equal(a, b Value) bool {
 	if o, ok := compare(a, b); ok {
 		return o == 0
@@ -57,7 +56,7 @@ func Equal(a, b Value) bool {
 	return false
 }
 
-// sameSet compares sets, which hold no element twice.
+// sameSet compares sets without duplicates.
 func sameSet[E any](a, b []E, same func(E, E) bool) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x E) bool {
 		return !slices.ContainsFunc(b, func(y E) bool { return same(x, y) })

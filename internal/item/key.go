@@ -6,8 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The attributes that are keys, of the table and of its indexes. DynamoDB has rules for them that
-// hold for no other attribute.
+// The key attributes of the table and of its indexes. DynamoDB has special rules for them.
 const (
 	AttrPK     = "PK"
 	AttrSK     = "SK"
@@ -21,8 +20,8 @@ const (
 	AttrGSI4SK = "GSI4SK"
 )
 
-// indexKeys are the attributes that some index has as a key: if an item has one
-// of them it must be a string that is not empty.
+// indexKeys are the attributes that are a key of some index. If an item has one of them, it must be
+// a non-empty string.
 var indexKeys = []string{
 	AttrGSI1PK, AttrGSI1SK, AttrGSI2PK, AttrGSI2SK, AttrGSI3PK, AttrGSI3SK, AttrGSI4PK, AttrGSI4SK,
 }
@@ -36,7 +35,7 @@ func IsKeyAttr(attr string) bool {
 // Key is the primary key of an item.
 type Key struct{ PK, SK string }
 
-// Item returns the key as the attributes DynamoDB wants.
+// Item returns the key as the attributes that DynamoDB expects.
 func (k Key) Item() Item {
 	v := [2]types.AttributeValueMemberS{{Value: k.PK}, {Value: k.SK}}
 	return Item{AttrPK: &v[0], AttrSK: &v[1]}

@@ -24,7 +24,7 @@ const (
 	maxDigits    = 38
 	maxMagnitude = 125
 	minMagnitude = -130
-	maxNumeral   = 256 // longer numerals than this have no use and are refused
+	maxNumeral   = 256 // longer numerals have no use, and are refused
 )
 
 var (
@@ -33,7 +33,7 @@ var (
 	errRange   = fmt.Errorf("magnitude outside 1E%d to 9.99E+%d", minMagnitude, maxMagnitude)
 )
 
-// parseDecimal reads a numeral the way DynamoDB does.
+// parseDecimal parses a numeral like DynamoDB.
 func parseDecimal(s string) (decimal, error) {
 	var d decimal
 	if len(s) > maxNumeral {
@@ -56,12 +56,12 @@ func parseDecimal(s string) (decimal, error) {
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return d, errNumeral
 		}
-		d.exp += max(-1000, min(n, 1000)) // nothing so large or small is a DynamoDB number
+		d.exp += max(-1000, min(n, 1000)) // no DynamoDB number is so large or small
 	}
 	return d.trimmed()
 }
 
-// trimmed drops zeros that say nothing and checks the range.
+// trimmed drops insignificant zeros and checks the range.
 func (d decimal) trimmed() (decimal, error) {
 	d.digits = strings.TrimLeft(d.digits, "0")
 	if d.digits == "" {
@@ -79,7 +79,7 @@ func (d decimal) trimmed() (decimal, error) {
 	return d, nil
 }
 
-// String returns the number in plain digits, as DynamoDB returns it.
+// String returns the number in plain digits, like DynamoDB.
 func (d decimal) String() string {
 	if d.digits == "" {
 		return "0"
@@ -147,8 +147,8 @@ func Plus(v Value, n int64) Value {
 	return out
 }
 
-// Saturated returns a whole number, or the nearest one of 64 bits; ok is false for
-// anything else.
+// Saturated returns a whole number, or the nearest number of 64 bits; ok is false if the value is
+// not a whole number.
 func Saturated(v Value) (n int64, ok bool) {
 	whole, ok := Whole(v)
 	if !ok {
@@ -157,7 +157,7 @@ func Saturated(v Value) (n int64, ok bool) {
 	return Nearest(whole), true
 }
 
-// Whole returns a whole number of any size; ok is false for a value that is none.
+// Whole returns a whole number of any size; ok is false if the value is not one.
 func Whole(v Value) (n *big.Int, ok bool) {
 	d, ok := number(v)
 	if !ok || d.exp < 0 {
@@ -171,7 +171,7 @@ func LowBits(n *big.Int) int64 {
 	return int64(new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64())
 }
 
-// Nearest returns a whole number, or the nearest one of 64 bits.
+// Nearest returns n, or the nearest number of 64 bits.
 func Nearest(n *big.Int) int64 {
 	switch {
 	case n.IsInt64():

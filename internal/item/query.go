@@ -8,24 +8,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Query asks for the items of one partition, of the table or of an index, in the
-// order of their sort keys.
+// Query selects the items of one partition, of the table or of an index, in order of their sort
+// keys.
 type Query struct {
 	Index string // empty: the table itself
 	PK    string // value of the partition key
-	// Prefix is the beginning of the sort key; From and To bound it instead, both included. Empty
-	// ones do not restrict.
+	// Prefix is the beginning of the sort key. From and To bound it instead, inclusively. Empty
+	// ones have no effect.
 	Prefix, From, To string
 	Descending       bool // from the highest sort key down
-	Consistent       bool // sees every write that was answered; the table only
-	Limit            int  // items per page; 0: as many as an answer holds
-	After            Item // [Page.Next] of the page before; nil: from the start
+	Consistent       bool // includes every completed write; for the table only
+	Limit            int  // items per page; 0: as many as fit in a response
+	After            Item // [Page.Next] of the previous page; nil: from the start
 }
 
 // Page is one answer to a query.
 type Page struct {
 	Items []Item
-	Next  Item // continues the query; nil: there is nothing more
+	Next  Item // continues the query; nil: there are no more items
 }
 
 // keyAttrs returns the names of the partition and the sort key queried.
@@ -56,7 +56,7 @@ func (q Query) Validate() error {
 	return nil
 }
 
-// Input renders the query as the API wants it.
+// Input renders the query for the API.
 func (q Query) Input(tableName string) *dynamodb.QueryInput {
 	pk, sk := q.keyAttrs()
 	in := &dynamodb.QueryInput{

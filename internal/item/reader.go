@@ -9,14 +9,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Reader reads attributes of an item and keeps the first error, so that decoders need not
-// look at each one. Attributes that are absent or null read as zero.
+// Reader reads attributes of an item and keeps the first error, so decoders need not check each
+// one. Absent and null attributes read as zero.
 type Reader struct {
 	It  Item
-	Err error // the first one
+	Err error // the first error
 }
 
-// Fail keeps the first error.
+// Fail records an error unless there is one already.
 func (r *Reader) Fail(format string, args ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf(format, args...)
@@ -46,7 +46,7 @@ func (r *Reader) Str(attr string) string {
 	return s.Value
 }
 
-// Need is Str for an attribute without which the record makes no sense.
+// Need is Str for a required attribute.
 func (r *Reader) Need(attr string) string {
 	s := r.Str(attr)
 	if s == "" {
@@ -130,7 +130,7 @@ func Strings(v Value) ([]string, error) {
 	return nil, fmt.Errorf("type %T, want strings", v)
 }
 
-// List is a list of strings, which unlike a set may be empty.
+// List returns a list of strings. Unlike a set, it may be empty.
 func List(s []string) Value {
 	out := make([]Value, len(s))
 	for i, e := range s {
@@ -139,7 +139,7 @@ func List(s []string) Value {
 	return &types.AttributeValueMemberL{Value: out}
 }
 
-// StringOrNull is the form in which some records store an absent optional string.
+// StringOrNull returns a string, or null if it is empty: some records store absent strings as null.
 func StringOrNull(s string) Value {
 	if s == "" {
 		return Null()
@@ -147,7 +147,7 @@ func StringOrNull(s string) Value {
 	return S(s)
 }
 
-// Named wraps the error with the record.
+// Named adds the name of the record to the error.
 func (r *Reader) Named(record string) error {
 	if r.Err == nil {
 		return nil
@@ -156,7 +156,8 @@ func (r *Reader) Named(record string) error {
 	return fmt.Errorf("%s item %q %q: %w", record, k.PK, k.SK, r.Err)
 }
 
-// Decoded returns what a reader has read of a record; with an error, which names the record, nothing.
+// Decoded returns a record that was read with r. If there was an error, it returns only the error,
+// with the name of the record.
 func Decoded[T any](r *Reader, record string, read T) (out T, err error) {
 	if err := r.Named(record); err != nil {
 		return out, err
@@ -164,7 +165,7 @@ func Decoded[T any](r *Reader, record string, read T) (out T, err error) {
 	return read, nil
 }
 
-// ErrKey is the error for an item under the key of another kind of record.
+// ErrKey is the error for an item whose key belongs to another kind of record.
 var ErrKey = errors.New("not the key of such a record")
 
 // SK checks the sort key.
@@ -174,7 +175,7 @@ func (r *Reader) SK(want string) {
 	}
 }
 
-// ErrNotInteger is the error for an attribute that is no whole number.
+// ErrNotInteger is the error for an attribute that is not a whole number.
 var ErrNotInteger = errors.New("want a whole number of 64 bits")
 
 // Int reads a whole number; ok is false when the attribute is absent.
@@ -191,7 +192,7 @@ func Int(it Item, attr string) (n int64, ok bool, err error) {
 	return 0, false, fmt.Errorf("attribute %q is %s: %w", attr, Shown(v), ErrNotInteger)
 }
 
-// Shown renders a value for the message of an error.
+// Shown formats a value for an error message.
 func Shown(v Value) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberN:

@@ -13,21 +13,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// names collects the aliases of one request. Every attribute name is aliased:
-// limit names may hold '-' and '.', and DynamoDB reserves hundreds of words.
+// names collects the aliases of one request. Every attribute name is aliased, because limit names
+// may contain '-' and '.', and DynamoDB reserves hundreds of words.
 type names struct {
 	values []Value  // value of alias i
 	order  []string // attribute of alias i
 	text   bytes.Buffer
 }
 
-// newNames returns names without any.
+// newNames returns empty names.
 func newNames() *names { return usedNames.Get().(*names) }
 
-// usedNames are names that are done: their lists are used again.
+// usedNames holds names for reuse.
 var usedNames = sync.Pool{New: func() any { return new(names) }}
 
-// aliases are precomputed: every request needs the first ones.
+// nameAliases and valueAliases are precomputed, because every request needs the first ones.
 var nameAliases, valueAliases = func() (n, v [64]string) {
 	for i := range n {
 		n[i], v[i] = "#"+strconv.Itoa(i), ":"+strconv.Itoa(i)
@@ -52,8 +52,8 @@ func (n *names) name(attr string) string {
 	return aliasOf(&nameAliases, "#", len(n.order)-1)
 }
 
-// value returns the alias of a value. One number has one, however often it stands in the request:
-// a charge of two limits sends 14 values in place of 23.
+// value returns the alias of a value. Equal numbers share one alias: a charge of two limits sends
+// 14 values instead of 23.
 func (n *names) value(v Value) string {
 	if number, ok := v.(*types.AttributeValueMemberN); ok {
 		for i, have := range n.values {
@@ -66,7 +66,8 @@ func (n *names) value(v Value) string {
 	return aliasOf(&valueAliases, ":", len(n.values)-1)
 }
 
-// done returns the maps as the API wants them: nil instead of empty. The names are not used after.
+// done returns the maps for the API, with nil for empty ones. The names must not be used
+// afterwards.
 func (n *names) done() (attrs map[string]string, values Item) {
 	if attrs = aliased(n.order); len(n.values) > 0 {
 		values = make(Item, len(n.values))
@@ -80,9 +81,9 @@ func (n *names) done() (attrs map[string]string, values Item) {
 	return attrs, values
 }
 
-// aliased returns the aliases of attributes: "#0" for the first. The map must not be changed: the
-// writes on a bucket name the same attributes in the same order, and share it. So the first lists
-// are kept. Their number is bounded because names come from anywhere.
+// aliased returns the aliases of attributes: "#0" for the first. The map is shared and must not be
+// changed: the writes on a bucket name the same attributes in the same order. So the maps of the
+// first lists are cached. Their number is bounded because names may come from any client.
 func aliased(list []string) map[string]string {
 	if len(list) == 0 {
 		return nil
@@ -105,12 +106,13 @@ func aliased(list []string) map[string]string {
 	return attrs
 }
 
-// aliasings are the attributes by alias, of lists of them.
+// aliasings are the cached maps of aliases, by list of attributes.
 var aliasings atomic.Pointer[map[string]map[string]string]
 
 const maxAliasings = 256
 
-// keep adds a list to those that are kept, unless there are many, or somebody else keeps another one.
+// keep caches the map of a list, unless the cache is full, or another goroutine changes it at the
+// same time.
 func keep(key string, attrs map[string]string) {
 	known, next := aliasings.Load(), map[string]map[string]string{key: attrs}
 	if known != nil {
@@ -132,7 +134,7 @@ func (n *names) condition(c Cond) string {
 	return n.text.String()
 }
 
-// orNil returns a text as the API wants it: nil instead of empty.
+// orNil returns nil for an empty text, as the API expects.
 func orNil(text *string) *string {
 	if *text == "" {
 		return nil
@@ -193,8 +195,8 @@ func (u Update) expression(n *names) string {
 	return b.String()
 }
 
-// Input renders the update for the named table. It asks for the whole item
-// back: as it is after the write, or as it was if the condition fails.
+// Input renders the update for the named table. It requests the whole item in the response: after
+// the write, or before it if the condition fails.
 func (u Update) Input(tableName string) *dynamodb.UpdateItemInput {
 	n := newNames()
 	out := &struct {
@@ -235,9 +237,9 @@ func (d Delete) Input(tableName string) *dynamodb.DeleteItemInput {
 	return in
 }
 
-// TransactInput renders writes as one transaction. token makes sending the same
-// transaction again within ten minutes harmless (AWS API reference,
-// TransactWriteItems); it must not be empty and at most 36 characters.
+// TransactInput renders writes as one transaction. With the same token, sending it again within ten
+// minutes is harmless (AWS API reference, TransactWriteItems); the token must have 1 to 36
+// characters.
 func TransactInput(tableName, token string, writes []Write) *dynamodb.TransactWriteItemsInput {
 	in := &dynamodb.TransactWriteItemsInput{ClientRequestToken: aws.String(token)}
 	for _, w := range writes {
@@ -275,7 +277,7 @@ func transactItem(tableName string, w Write) types.TransactWriteItem {
 	panic("bug: unknown type of write")
 }
 
-// onlyCondition renders a write that has no expression but its condition.
+// onlyCondition renders a write whose only expression is its condition.
 func onlyCondition(c Cond) (condition *string, names map[string]string, values Item) {
 	n := newNames()
 	text := n.condition(c)

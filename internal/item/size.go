@@ -3,9 +3,9 @@ package item
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 // Size returns the size of an item in bytes as DynamoDB bills it (developer guide, "DynamoDB item
-// sizes and formats"). It is the UTF-8 bytes of every attribute name plus the size of its value.
-// The guide gives the size of numbers only approximately, so the result may be off by a byte or two
-// per number.
+// sizes and formats"): the UTF-8 bytes of every attribute name plus the size of its value. The
+// guide gives the size of numbers only approximately, so the result may be off by a byte or two per
+// number.
 func Size(it Item) int {
 	n := 0
 	for name, v := range it {
@@ -52,8 +52,7 @@ func valueSize(v Value) int {
 	return n
 }
 
-// numberSize is one byte for two significant digits, one more, and one for a
-// minus sign.
+// numberSize returns one byte for two significant digits, one more, and one for a minus sign.
 func numberSize(s string) int {
 	d, err := parseDecimal(s)
 	if err != nil {

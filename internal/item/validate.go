@@ -21,12 +21,12 @@ const (
 	MaxReadKeys      = 100
 	maxPartitionKey  = 2048
 	MaxSortKey       = 1024
-	maxNesting       = 31 // maps and lists in one another, in an item
+	maxNesting       = 31 // nested maps and lists in an item
 	maxAttributeName = 64<<10 - 1
 )
 
-// Validate returns an error for a write that DynamoDB refuses whatever is stored. It may have a
-// key, value, name or expression outside the limits, an attribute named by two actions, or bounds
+// Validate returns an error for a write that DynamoDB refuses regardless of the stored item: a key,
+// value, name or expression is beyond its limits, two actions change one attribute, or bounds are
 // in the wrong order.
 func Validate(w Write) error {
 	if err := validateKey(w.Target()); err != nil {
@@ -63,7 +63,7 @@ func validateKey(k Key) error {
 	return nil
 }
 
-// ValidateItem returns an error for an item that DynamoDB does not store.
+// ValidateItem returns an error for an item that DynamoDB cannot store.
 func ValidateItem(it Item) error {
 	if err := validateKey(KeyOf(it)); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (u Update) validate() error {
 		if len(x) > MaxExpression {
 			return fmt.Errorf("update expression of %d bytes, at most %d are accepted", len(x), MaxExpression)
 		}
-		// An action with an operator or function counts as one each.
+		// An action that contains an operator or function counts once for each.
 		if ops := len(u.Set) + 2*len(u.SetLess) + 2*len(u.SetIfAbsent); ops > MaxOperators {
 			return fmt.Errorf("update expression with %d operators, at most %d are accepted", ops, MaxOperators)
 		}

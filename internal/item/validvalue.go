@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// validateValue returns an error for a value that DynamoDB does not store in so
-// many maps and lists.
+// validateValue returns an error for a value that DynamoDB cannot store, nested in depth maps and
+// lists.
 func validateValue(v Value, depth int) error {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS, *types.AttributeValueMemberB, *types.AttributeValueMemberBOOL:

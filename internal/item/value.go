@@ -21,15 +21,15 @@ func S(s string) Value { return &types.AttributeValueMemberS{Value: s} }
 // N returns a number value.
 func N(n int64) Value { return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)} }
 
-// Numbers makes the numbers of one write, and conditions on them, in a few pieces of memory.
-// The zero Numbers is ready; nil makes each on its own.
+// Numbers allocates the numbers of one write, and conditions on them, in a few pieces. The zero
+// Numbers is ready; a nil one allocates each separately.
 type Numbers struct {
 	text        strings.Builder
 	values      []types.AttributeValueMemberN
 	comparisons []compareCond
 }
 
-// atOnce is how many numbers Numbers makes room for at a time.
+// atOnce is how many numbers are allocated together.
 const atOnce = 14
 
 // Compare is the condition [Compare] on a number.
@@ -75,8 +75,8 @@ func Map(m Item) Value { return &types.AttributeValueMemberM{Value: m} }
 // SS returns a string set value; DynamoDB refuses an empty one.
 func SS(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 
-// compare orders two values of the same type the way DynamoDB does; ok is false
-// for different or unordered types, for which every comparison is false.
+// compare orders two values of the same type like DynamoDB; ok is false if the types differ or have
+// no order, and every comparison is then false.
 func compare(a, b Value) (order int, ok bool) {
 	switch x := a.(type) {
 	case *types.AttributeValueMemberS:
@@ -105,7 +105,7 @@ func compare(a, b Value) (order int, ok bool) {
 	return 0, false
 }
 
-// smallPair returns two numbers that fit 63 bits, so that they can be added.
+// smallPair returns two numbers if both fit 63 bits, so adding them cannot overflow.
 func smallPair(a, b Value) (x, y int64, ok bool) {
 	p, ok1 := a.(*types.AttributeValueMemberN)
 	q, ok2 := b.(*types.AttributeValueMemberN)
@@ -117,8 +117,8 @@ func smallPair(a, b Value) (x, y int64, ok bool) {
 	return x, y, err1 == nil && err2 == nil
 }
 
-// sum adds two number values, exactly, as ADD does; ok is false when one is no
-// number or the sum cannot be stored.
+// sum adds two number values exactly, like ADD; ok is false if one is not a number, or the sum
+// cannot be stored.
 func sum(a, b Value) (Value, bool) {
 	if x, y, ok := smallPair(a, b); ok {
 		return N(x + y), true

@@ -14,10 +14,9 @@ import (
 type Write interface {
 	// Target returns the key of the item.
 	Target() Key
-	// Apply returns the item as it is after the write (nil when it is gone)
-	// and whether the condition held; when it did not, after is before. It
-	// never modifies before. An error means that DynamoDB would refuse the
-	// write as invalid whatever is stored.
+	// Apply returns the item after the write (nil if it is deleted), and whether the condition
+	// held; if not, after is before. It never modifies before. An error means that DynamoDB would
+	// refuse the write as invalid regardless of the stored item.
 	Apply(before Item) (after Item, held bool, err error)
 }
 
@@ -27,20 +26,20 @@ type Attr struct {
 	Value Value
 }
 
-// Less sets the attribute Name to the number Value less the attribute Minus, as
-// that is before the update.
+// Less sets the attribute Name to the number Value minus the value that the attribute Minus has
+// before the update.
 type Less struct {
 	Name  string
 	Value Value
 	Minus string
 }
 
-// Update changes attributes of an item, creating it if there is none and the
-// condition allows that. An attribute may be changed by one action only.
+// Update changes attributes of an item, creating it if there is none and the condition allows that.
+// Each attribute may be changed by one action only.
 type Update struct {
 	Key         Key
 	Set         []Attr   // attribute = value
-	SetLess     []Less   // attribute = value - another attribute, which must be there
+	SetLess     []Less   // attribute = value - another attribute, which must exist
 	SetIfAbsent []Attr   // attribute = value unless it exists
 	Add         []Attr   // number: attribute += value (absent counts as 0); string set: union
 	Del         []Attr   // string set: difference
@@ -54,13 +53,13 @@ type Put struct {
 	If   Cond
 }
 
-// Delete removes an item; removing an absent one succeeds unless If objects.
+// Delete removes an item. Removing an absent item succeeds, unless If fails.
 type Delete struct {
 	Key Key
 	If  Cond
 }
 
-// Check writes nothing; in a transaction it stops the others if If fails.
+// Check writes nothing. In a transaction, it stops the other writes if If fails.
 type Check struct {
 	Key Key
 	If  Cond

@@ -47,7 +47,7 @@ func CheckVersion(it item.Item) (config.Version, error) {
 	return v, nil
 }
 
-// outdated reports whether a release of Python's aggregator is before gated. Clients of those
+// outdated reports whether a release of Python's aggregator is before gated. Clients of such
 // releases never read the entry; only newer ones do, and they would replace the aggregator with
 // their own code.
 func outdated(lambda string) bool {

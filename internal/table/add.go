@@ -6,28 +6,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Add takes the costs by a plain add, which needs no image and moves no clock. It holds if every
+// Add takes costs with a plain ADD, which needs no image and moves no clock. It holds if every
 // level covers its cost and cannot have overflowed since the refill instant. Otherwise it is
-// refused and returns the image. A crowd sends it to a bucket that is nearly full, where images are too
-// old to charge from. A process sends it to a shard whose image it could not read.
+// refused and returns the image. Processes use it for a nearly full bucket that is so busy that
+// every image is too old to charge from, and for a shard whose image could not be read.
 //
-// A level that overflowed between its refill instant and now would pay out tokens that never
+// If a level overflowed between the refill instant and now, an add would spend tokens that never
 // existed. So the refill instant must be recent, and the level must leave room for the refill
+// since.
 // since.
 type Add struct {
 	Namespace, Entity, Resource string
 	Shard, Shards               int
-	Costs                       []Cost // of all limits in force; they must be stored like this
+	Costs                       []Cost // of all limits in force; they must be stored exactly like this
 	Now                         int64
-	Room                        int64 // percent of the capacities, 1 to 100, that may have been refilled since
+	Room                        int64 // percent of the capacities, 1 to 100, that may have refilled since
 }
 
-// maxAddAge bounds how old a refill an add accepts, in milliseconds.
+// maxAddAge bounds the age of the refill that an add accepts, in milliseconds.
 const maxAddAge = 24 * 3600 * 1000
 
-// maxAddConds is how many conditions an add may have. DynamoDB accepts 300 operators. Each condition takes two,
-// its own and the AND before it; the few with an OR take two more. An add of more conditions, for many limits
-// with schedules or raises, is always refused, and returns the image.
+// maxAddConds is the greatest number of conditions of an add. DynamoDB accepts 300 operators. A
+// condition takes two: its own, and the AND before it; the few with an OR take two more. An add
+// with more conditions, for many limits with schedules or raises, is always refused, and returns
+// the image.
 const maxAddConds = 136
 
 // Plan renders the write. It is pure.
@@ -40,7 +42,7 @@ func (a Add) Plan() item.Update {
 		counted(item.Eq, s.Count()),
 		item.Compare(layout.AttrRF, item.Ge, item.N(a.Now-p.age)),
 		item.Exists(namesOf(bucket.WCU).tokens),
-		// A level that is full together with its held tokens may have overflowed below its capacity.
+		// A level that is full only with its held tokens may have overflowed below its capacity.
 		heldNotAfter(a.Now - p.age),
 	}
 	p.cond = append(p.cond, a.calendars()...)
@@ -58,7 +60,7 @@ func (a Add) Plan() item.Update {
 
 func (byLevel) add(a *adding, c Cost) {
 	stored := storedAs(c.Limit)
-	if !c.Limit.Refills() { // its amount is 0 over any period; one write has to name 32 of them
+	if !c.Limit.Refills() { // its amount is 0 over any period; one write must be able to name 32 of them
 		stored = stored[:2]
 	}
 	a.cond = append(a.cond, stored...)
@@ -68,18 +70,18 @@ func (byLevel) add(a *adding, c Cost) {
 		a.u.Add = append(a.u.Add, spend(tk, c)...)
 		return
 	}
-	if c.Milli == 0 { // debt denies; a level that nothing is taken from may overflow
+	if c.Milli == 0 { // debt denies; a level that loses nothing may overflow
 		a.cond = append(a.cond, item.Compare(tk, item.Ge, item.N(0)))
 		return
 	}
-	if !c.Limit.Refills() { // it does not overflow
+	if !c.Limit.Refills() { // it cannot overflow
 		a.cond = append(a.cond, item.Compare(tk, item.Ge, item.N(c.Need(a.s))))
 		a.u.Add = append(a.u.Add, spend(tk, c)...)
 		return
 	}
 	r := a.s.RateOf(c.Limit)
-	// The stored remainder is not known: it is less than one period, and together with the time it
-	// may yield a fraction more.
+	// The stored remainder is unknown: it is less than one period, and may add a fraction to the
+	// refill.
 	top := bucket.SubSat(r.Capacity, bucket.AddSat(bucket.Potential(r.Period-1, r, a.age), 1))
 	if c.Limit.Soft {
 		a.cond = append(append(a.cond, a.isSoft(c.Limit)...), item.Compare(tk, item.Le, item.N(top)))
@@ -89,9 +91,8 @@ func (byLevel) add(a *adding, c Cost) {
 	a.u.Add = append(a.u.Add, spend(tk, c)...)
 }
 
-// isSoft holds while a limit is stored as a soft one. The debt of one that is not would stay
-// when it is made to deny. Of more limits than usual it is left out, for the room that there
-// is in a condition.
+// isSoft holds while a limit is stored as a soft one; otherwise its debt would last when the limit
+// is changed to deny. With more limits than usual it is left out, to save conditions.
 func (a Add) isSoft(l bucket.Limit) []item.Cond {
 	if len(a.Costs) > maxLimitsNamed {
 		return nil
@@ -99,11 +100,12 @@ func (a Add) isSoft(l bucket.Limit) []item.Cond {
 	return []item.Cond{item.Exists(namesOf(l.Name).soft)}
 }
 
-// maxLimitsNamed is how many limits may have one condition more each.
+// maxLimitsNamed is the greatest number of limits that may each have one more condition.
 const maxLimitsNamed = 16
 
-// calendars holds while no period of a quota and no window of a schedule is over, and all have calendars
-// and schedules of their own, as in every item of ours, and the item has none for all as Python's.
+// calendars holds while no quota period and no schedule window is over, every limit has a calendar
+// or schedule of its own, as in all our items, and the item has no shared schedule, as Python
+// stores it.
 func (a Add) calendars() (cond []item.Cond) {
 	s := bucket.State{}
 	for _, c := range a.Costs {
@@ -116,7 +118,7 @@ func (a Add) calendars() (cond []item.Cond) {
 		}
 	}
 	valid := item.Compare(attrValidUntil, item.Gt, item.N(a.Now))
-	if _, edges := s.NextEdge(); !edges { // but another process may know of one, as of a raise
+	if _, edges := s.NextEdge(); !edges { // but another process may know an edge, such as the end of a raise
 		valid = item.Any(item.Absent(attrValidUntil), valid)
 	}
 	if cond == nil {
@@ -136,7 +138,7 @@ func (a Add) calendars() (cond []item.Cond) {
 	return cond
 }
 
-// oldest is how old, in milliseconds, the refill instant may be.
+// oldest returns the greatest age, in milliseconds, that the refill instant may have.
 func (a Add) oldest(s bucket.State) int64 {
 	age := int64(maxAddAge)
 	for _, c := range a.Costs {

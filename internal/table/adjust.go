@@ -5,13 +5,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Adjust settles costs on one item, whatever it holds: negative gives back, positive takes more. It
-// never creates an item, so a bucket that has expired meanwhile stays full. If the bucket has
-// filled up since its refill instant, the next charge would forgive the taken tokens. Use a
-// [Charge] by force then, which needs an image.
+// Adjust settles costs on an item regardless of its levels: negative costs give back, positive ones
+// take more. It never creates an item, so a bucket that has expired stays full. If the bucket has
+// filled up since its refill instant, the next charge would forgive the tokens taken; then use a
+// forced [Charge], which needs an image.
 //
-// The write is counted by the meter, which the item must have; one that lacks it is refused, and
-// settled by [AdjustUnmetered].
+// The write counts on the item's meter. An item without a meter refuses it; use [AdjustUnmetered]
+// then.
 func Adjust(key item.Key, costs []Cost) item.Update {
 	u := AdjustUnmetered(key, costs)
 	u.Add = appendWCU(u.Add)
@@ -19,8 +19,8 @@ func Adjust(key item.Key, costs []Cost) item.Update {
 	return u
 }
 
-// AdjustUnmetered is [Adjust] for an item without a write meter, as foreign
-// clients leave it; adding to one that is not there would store half a limit.
+// AdjustUnmetered is [Adjust] for an item without a write meter, as other clients leave it: adding
+// to a missing meter would store half a limit.
 func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
 	u := item.Update{Key: key}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
@@ -37,16 +37,16 @@ var chargeWCU = spend(namesOf(bucket.WCU).tokens, Cost{Limit: bucket.WCULimit(),
 
 func appendWCU(add []item.Attr) []item.Attr { return append(add, chargeWCU...) }
 
-// Released are the tokens that a process gives up of an item of which it holds no more.
+// Released is the tokens that a process gives up when it stops holding tokens of an item.
 type Released struct {
 	Back       []Cost // negative: given back
-	Declared   []Cost // reduces the held tokens declared in the generation, see [Ahead]
+	Declared   []Cost // reduces the held tokens declared in Generation, see [Ahead]
 	Ended      []Cost // expired unspent
 	Generation int64
 }
 
-// Release is [Adjust] for given-up tokens. With Declared it holds only in the Generation;
-// without it holds in any.
+// Release is [Adjust] for released tokens. With Declared, the write holds only in Generation;
+// without, in any generation.
 func Release(key item.Key, r Released) item.Update {
 	u := Adjust(key, r.Back)
 	for _, c := range r.Declared {

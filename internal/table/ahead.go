@@ -5,13 +5,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Ahead is the part of a [Charge] that prefetches, and declares the tokens that its process holds.
+// Ahead is the part of a [Charge] that prefetches tokens, and declares the tokens that its process
+// holds.
 //
 // A process may take more than it needs now, and grant its next requests from the rest without a
 // write. The rest is held: counted, but not spent. A process may hold it for Life after it sent the
-// write, by its own clock. Level and held tokens together must never exceed a full bucket, even at
-// instants at which nobody writes. So the item stores for each limit how much may be held (the
-// attribute "o_", as a negative number), and until when ("hu"). With w, the part of the counter tc
+// write, by its own clock. Level and held tokens together must never exceed a full bucket, even
+// between writes. So the item stores for each limit how much may be held (the attribute "o_", as a
+// negative number), and until when ("hu"). With w, the part of the counter tc that is certainly
+// spent,
 // that is certainly spent,
 //
 //	w(s) >= tc - held    for every s >= rf
@@ -21,13 +23,13 @@ import (
 //
 //	allowed(t) = min(line(t), tc + capacity, tc - held + capacity + the refill from hu to t)
 //
-// where the last bound counts while hu is later than rf. [bucket.State] fills up to allowed(t).
+// where the last bound applies while hu is later than rf. [bucket.State] fills up to allowed(t).
 //
-// held may be too high, never too low. Until a process has the answer, it takes the smaller of the
-// old and the new number as declared. So a crash or a lost answer leaves its tokens in held. That
-// costs capacity near full, until Mend clears it: once the hu of an image has passed, all of its
+// held may be too high, never too low. Until a process has the answer, it counts the smaller of the
+// old and the new number as declared. So a crash or a lost answer leaves its tokens in held, which
+// costs capacity near full until Mend clears it: once the hu of an image has passed, all of its
 // counter is spent. A mended item begins a new generation, in which no process has declared
-// anything. The process that mended declares the amount held at that moment, and may lower it when
+// anything. The process that mended declares the amount held at that moment, and may lower it once
 // hu has passed.
 //
 //	SET  o = -(tc - spent + prefetched)     mended; the server's tc, before this update
@@ -35,27 +37,27 @@ import (
 //	SET  hu = max(the image's, t + Life)    IF there is none, or none that is later; rounded up
 //
 // Example: capacity 10, 1 per second, full, nothing held, tc=100. At 0 s a process charges 1 and
-// prefetches 4 for 5 s: level 5, tc=105, o=-4, hu=5s. Nobody sees more than 6 until 5 s: at 1 s the
-// level is 6, and 4 may be spent at once, which makes 10. Had it spent them at 4.99 s, then a full
-// bucket from which 4 were just taken would hold 6.
+// prefetches 4 for 5 s: level 5, tc=105, o=-4, hu=5s. Other processes see at most 6 until 5 s: at 1
+// s the level is 6, and the 4 may be spent at once, which makes 10. If they were spent at 4.99 s, a
+// full bucket from which 4 were just taken would hold 6.
 type Ahead struct {
-	Life     int64  // milliseconds that Take may be held, at most bucket.MaxAhead
+	Life     int64  // milliseconds for which Take may be held, at most bucket.MaxAhead
 	Take     []Cost // how much of the costs is prefetched
 	Left     []Cost // the unspent rest of the tokens that the process took in the image's generation
-	Declared []Cost // the part of it that the item counts at least
+	Declared []Cost // the part of Left that the item is sure to count
 	Ended    []Cost // tokens that expired unspent and are not yet counted
-	Mend     bool   // declare the held tokens anew
-	Spent    *Shard // with Mend, an earlier image of the generation, whose hu has passed; may be nil
+	Mend     bool   // declare the held tokens afresh
+	Spent    *Shard // with Mend, an earlier image of the generation whose hu has passed; may be nil
 }
 
-// takes returns how many millitokens of a limit the charge takes ahead.
+// takes returns how many millitokens of a limit the charge prefetches.
 func (a *Ahead) takes(limit string) int64 {
 	c, _ := Find(a.Take, limit)
 	return c.Milli
 }
 
-// untilSteps is how many instants there are in a life to which hu is rounded up, one a second
-// at least.
+// untilSteps is the number of steps per life to which hu is rounded up; a step is at most one
+// second.
 const untilSteps = 8
 
 // holdUntil adds the end of the prefetched tokens' life, if there are any.
@@ -72,8 +74,8 @@ func (p *planned) holdUntil() {
 		return
 	}
 	until := bucket.AddSat(p.after.RF, min(a.Life, bucket.MaxAhead))
-	// Of writes that overtake each other, the one that was sent first must not be refused for
-	// that: most of them have the same instant.
+	// If writes overtake each other, this must not refuse the one sent first: most of them have the
+	// same instant.
 	if step := min(a.Life/untilSteps, 1000); step > 1 {
 		until += step - 1 - (until-1)%step
 	}
@@ -105,7 +107,7 @@ func (p *planned) hold(i int) {
 		return
 	}
 	more := take
-	if !p.begins { // in a new generation nothing is declared
+	if !p.begins { // a new generation has no declarations
 		left, _ := Find(a.Left, sl.Name)
 		declared, _ := Find(a.Declared, sl.Name)
 		more += left.Milli - declared.Milli
@@ -126,8 +128,7 @@ func (p *planned) lowered(i int) bool {
 	return bucket.AddSat(was.Tokens, bucket.Potential(was.Rest, p.image.Rate(j), since)) > sl.Tokens
 }
 
-// unspent returns how much of the image's counter may not be spent by the instant of the
-// charge.
+// unspent returns how much of the image's counter may be unspent at the instant of the charge.
 func (p *planned) unspent(sl bucket.Slot) int64 {
 	rf, image := p.before.RF, p.c.Image
 	if image.State.HeldUntil <= rf {

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Item returns the bucket as it is stored.
+// Item returns the bucket in stored form.
 func (b Shard) Item() item.Item {
 	shard := strconv.Itoa(b.State.Shard)
 	b.State = b.State.Stored()
@@ -58,13 +58,13 @@ func (b Shard) Item() item.Item {
 	return it
 }
 
-// mostShards is the highest count of shards that an item may say.
+// mostShards is the highest shard count that an item may have.
 const mostShards = 1 << 20
 
-// DecodeShard reads a bucket item. It is strict about the attributes that it uses and ignores the
-// rest: numbers must be whole and fit 64 bits, limits must make sense. A limit with attributes
-// missing goes to Partial. The error is an ErrUnreadable that names the item, the attribute and its
-// value, and the way to mend it.
+// DecodeShard decodes a bucket item. It is strict about the attributes it uses, and ignores the
+// rest: numbers must be whole and fit 64 bits, and limits must make sense. A limit with missing
+// attributes goes to Partial. The error is an ErrUnreadable that names the item, the attribute, its
+// value and how to repair it.
 func DecodeShard(it item.Item) (Shard, error) {
 	k := item.KeyOf(it)
 	ns, entity, resource, shard, ok := layout.ParseBucketPK(k.PK)
@@ -108,7 +108,7 @@ func (b *Shard) decodeAttributes(it item.Item) error {
 		return err
 	}
 	if born, _, err := item.Int(it, AttrBorn); err == nil {
-		b.Born = max(0, born) // of another form it is another client's
+		b.Born = max(0, born) // in another form it is another client's
 	}
 	if denied, _, err := item.Int(it, AttrDenied); err == nil {
 		b.Denied = max(0, denied)
@@ -148,7 +148,7 @@ func (b *Shard) decodeLimits(it item.Item) error {
 	return nil
 }
 
-// addSlot adds a slot where it belongs by its name: the order of a map must not reach the state.
+// addSlot inserts a slot in order of name, because a map's order must not affect the state.
 func (b *Shard) addSlot(sl *bucket.Slot) {
 	all := append(b.State.Slots, *sl)
 	at := len(all) - 1
@@ -159,8 +159,8 @@ func (b *Shard) addSlot(sl *bucket.Slot) {
 	b.State.Slots = all
 }
 
-// decodeLimit reads a limit if attr is the one attribute that decides the limit's form. For every
-// other attribute the slot has no name. missing reports that only part of the limit is stored.
+// decodeLimit decodes a limit if attr is the one attribute that determines the limit's form. For
+// all other attributes the slot has no name. missing reports that only part of the limit is stored.
 func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing bool, err error) {
 	if name, ok := limitOfEpoch(attr); ok {
 		*sl, err = b.decodeSlots(it, name)
@@ -171,13 +171,13 @@ func (b *Shard) decodeLimit(it item.Item, attr string, sl *bucket.Slot) (missing
 		return false, nil
 	}
 	names := namesOf(name)
-	if it[names.epoch] != nil { // the name is one of slots
+	if it[names.epoch] != nil { // an in-flight limit has this name
 		return false, nil
 	}
 	sl.Name = name
 	if missing, err = b.decodeSlot(it, names, sl); err == nil && !missing {
 		err = b.Calendars.quota(it, sl, b.State.RF)
-		sl.Held = min(sl.Held, sl.Capacity) // as it is in force
+		sl.Held = min(sl.Held, sl.Capacity) // the capacity in force
 	}
 	return missing, err
 }
@@ -191,8 +191,8 @@ func limitOfTokens(attr string) (string, bool) {
 	return attr[len(pre) : len(attr)-len(suf)], true
 }
 
-// decodeSlot reads one limit, whose name is there. A level that has outgrown 64 bits is taken for the
-// nearest that has not.
+// decodeSlot decodes one limit, whose name is set. A level beyond 64 bits becomes the nearest
+// number of 64 bits.
 func (b *Shard) decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (missing bool, err error) {
 	level := names.level()
 	for i, to := range [len(fields)]*int64{&sl.Tokens, &sl.Capacity, &sl.Amount, &sl.Period, &sl.Used} {
@@ -227,8 +227,7 @@ func (b *Shard) decodeSlot(it item.Item, names *limitNames, sl *bucket.Slot) (mi
 	return false, err
 }
 
-// decodeHeld reads the held tokens of a limit, and the counter of
-// tokens that expired unspent.
+// decodeHeld decodes the held tokens of a limit, and the counter of tokens that expired unspent.
 func (b *Shard) decodeHeld(it item.Item, names *limitNames, sl *bucket.Slot) (err error) {
 	if v, ok := it[names.held]; ok {
 		held, ok := item.Saturated(v)

@@ -8,17 +8,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// plans has planned charges for reuse. The write and the state before live on: they are not in this
-// memory.
+// plans holds planned charges for reuse. The write and the earlier state outlive them, so they are
+// allocated separately.
 var plans = sync.Pool{New: func() any { return new(planned) }}
 
 // planned is a charge while it is being planned.
 type planned struct {
 	c       Charge
-	image   bucket.State // as stored, with partly stored limits filled in
-	before  bucket.State // at the instant of the charge, nothing taken
-	after   bucket.State // less the costs
-	stored  bucket.State // the same as the item stores it
+	image   bucket.State // as stored, with partly stored limits completed
+	before  bucket.State // at the instant of the charge, before the costs
+	after   bucket.State // after the costs
+	stored  bucket.State // after, as stored in the item
 	costs   []int64      // by slot
 	full    []bool       // by slot: the capacity bounds the level, not the line
 	settled []int64      // settlements by slot; nil: none
@@ -27,17 +27,17 @@ type planned struct {
 	cond    []item.Cond
 
 	numbers item.Numbers
-	slots   []bucket.Slot // room for the slots of after
+	slots   []bucket.Slot // memory for the slots of after
 }
 
-// done gives the memory back.
+// done returns p to the pool.
 func (p *planned) done() {
 	clear(p.slots)
 	*p = planned{costs: p.costs, full: p.full, slots: p.slots}
 	plans.Put(p)
 }
 
-// makeLists makes the lists of the write, for a charge of a few limits in one piece of memory.
+// makeLists allocates the lists of the write, in one piece for a charge of a few limits.
 func (p *planned) makeLists() {
 	few := &struct {
 		set, add [4]item.Attr
@@ -68,19 +68,19 @@ func (p *planned) finish() {
 	p.u.If = item.All(p.cond...)
 }
 
-// brokenClock reports whether the item has no usable refill instant: then the
-// levels are taken as they are, and the clock starts at now.
+// brokenClock reports whether the item has no usable refill instant. The levels are then taken as
+// stored, and the clock starts at now.
 func (p *planned) brokenClock() bool {
 	return p.image.NoClock || bucket.SubSat(p.image.RF, p.c.Now) > bucket.MaxSkew
 }
 
-// adopt brings a limit in force; if it was not, that begins a generation.
+// adopt puts a limit in force. If it was not in force, that begins a generation.
 func (p *planned) adopt(l bucket.Limit) {
 	before, changed := p.before.Adopt(l)
 	p.before, p.begins = before, p.begins || changed
 }
 
-// identify adds the missing attributes by which other clients and the indexes find the item.
+// identify adds missing attributes that other clients and the indexes need to find the item.
 func (p *planned) identify() {
 	image := p.c.Image
 	image.State.Slots = nil
@@ -131,7 +131,7 @@ func parameters(sl bucket.Slot) []item.Attr {
 	return out
 }
 
-// give puts in the gifts of an operator, if any.
+// give applies an operator's gifts, if any.
 func (p *planned) give() (given bool) {
 	if given = p.c.Gifts != nil; given {
 		p.before = p.before.Give(p.c.Gifts)
@@ -145,8 +145,8 @@ func (p *planned) moved(sl bucket.Slot) bool {
 	return moved
 }
 
-// changed reports whether a schedule has changed the limit since the image, back again even: then a capacity in
-// between may have bounded the level, not the line.
+// changed reports whether a schedule has changed the limit since the image, even if it has changed
+// back: a capacity in between may have bounded the level instead of the line.
 func (p *planned) changed(sl bucket.Slot) bool {
 	if sl.Plan == "" {
 		return false
@@ -155,8 +155,8 @@ func (p *planned) changed(sl bucket.Slot) bool {
 	return j >= 0 && p.image.Slots[j].End != sl.End
 }
 
-// indexes finds a limit by name in the mended image and among the fully stored limits; -1: not
-// there. A stored limit of another form is replaced.
+// indexes finds a limit by name in the mended image and among the fully stored limits; -1 means not
+// found. A stored limit of another form is replaced.
 func (p *planned) indexes(name string) (image, stored int) {
 	stored = p.c.Image.State.Index(name)
 	if stored < 0 || hasLevel(p.c.Image.State.Slots[stored].Limit) {
@@ -167,7 +167,7 @@ func (p *planned) indexes(name string) (image, stored int) {
 	return -1, -1
 }
 
-// replace removes limit j of the image, which is of another kind now.
+// replace removes limit j of the image, whose kind has changed.
 func (p *planned) replace(j int) {
 	if j < 0 {
 		return

@@ -7,28 +7,29 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Cost is a limit with the tokens that a write takes from it, in millitokens; negative gives back.
-// Public costs are whole tokens, so Milli is a multiple of 1000. Lists of costs are in order of
-// name and have every limit once. A write that only settles a cost uses the limit's name alone,
+// Cost is a limit and the tokens that a write takes from it, in millitokens; a negative cost gives
+// back. Public costs are whole tokens, so Milli is a multiple of 1000. Lists of costs are in order
+// of name and have every limit once. A write that only settles a cost uses just the limit's name,
 // because the stored limit may have changed since.
 type Cost struct {
 	Limit bucket.Limit
 	Milli int64
-	// Floor is the part of the capacity, in percent, that has to be left: see bucket.Limit.Floor.
+	// Floor is the part of the capacity, in percent, that must be left: see bucket.Limit.Floor.
 	Floor int64
-	// End is when the period of a quota ends in which the tokens were taken that a negative
-	// cost gives back. In a later period nothing is given back. 0: in any. Of slots, when the
-	// epoch ends in which they were taken; they are given back until one epoch after that.
+	// End is for giving back, with a negative cost. Of a quota, it is the end of the period in
+	// which the tokens were taken; later periods get nothing back. 0: any period. Of an in-flight
+	// limit, it is the end of the epoch in which the slots were taken; they are given back until
+	// one epoch after that.
 	End int64
-	// Resets is how often an operator had made the quota whole by then. After another time
-	// nothing is given back.
+	// Resets is how often an operator had made the quota whole when the tokens were taken. After
+	// another reset, nothing is given back.
 	Resets int64
-	// Born is when the item was created whose tokens of a quota are given back, epoch seconds. One
-	// that was created later does not lack them. 0: not known, and given back to any.
+	// Born is when the item was created from which the tokens of a quota were taken, epoch seconds.
+	// An item that was created later gets nothing back. 0: unknown, and any item does.
 	Born int64
 }
 
-// InForce returns the costs with the limits that their schedules have at an instant.
+// InForce returns the costs with the limits that their schedules put in force at an instant.
 func InForce(costs []Cost, at int64) []Cost {
 	for i := range costs {
 		if costs[i].Limit.Plan == "" {
@@ -42,13 +43,13 @@ func InForce(costs []Cost, at int64) []Cost {
 	return costs
 }
 
-// Largest returns the cost of the limit with the largest capacity of its schedule.
+// Largest returns the cost with its limit at the largest capacity of the schedule.
 func (c Cost) Largest() Cost {
 	c.Limit = c.Limit.Slowest()
 	return c
 }
 
-// FloorIn returns the part of a shard's share that has to be left, in millitokens.
+// FloorIn returns how much of a shard's share must be left, in millitokens.
 func (c Cost) FloorIn(s bucket.State) int64 {
 	if c.Floor == 0 {
 		return 0
@@ -58,7 +59,7 @@ func (c Cost) FloorIn(s bucket.State) int64 {
 }
 
 // Need returns the level that covers the cost. With a capacity of 100 and a floor of 40 %, a cost
-// of 5 needs 45. A cost that takes nothing leaves everything, and only needs a level without debt.
+// of 5 needs 45. A cost of nothing leaves everything, and only needs a level without debt.
 func (c Cost) Need(s bucket.State) int64 {
 	if c.Milli <= 0 {
 		return c.Milli
@@ -66,8 +67,8 @@ func (c Cost) Need(s bucket.State) int64 {
 	return bucket.AddSat(c.Milli, c.FloorIn(s))
 }
 
-// Share returns the least share of the limit that can hold the cost: 10 for a cost of 6 that
-// leaves 40 %.
+// Share returns the smallest share of the limit that can cover the cost: 10 for a cost of 6 with a
+// floor of 40 %.
 func (c Cost) Share() int64 {
 	if c.Floor == 0 {
 		return c.Milli
@@ -76,12 +77,12 @@ func (c Cost) Share() int64 {
 	return bucket.AddSat(c.Milli/part*100, (c.Milli%part*100+part-1)/part)
 }
 
-// Owed reports whether a request that waits takes the cost into debt. It does not from a quota,
-// which forgives debts at its edge, nor slots, nor below a floor, which is for others.
+// Owed reports whether a waiting request takes the cost into debt. It does not for a quota, which
+// forgives debts at its edge, nor for slots, nor with a floor, which protects others.
 func (c Cost) Owed() bool { return c.Limit.Refills() && (c.Floor == 0 || c.Milli <= 0) }
 
-// Costs returns the costs of limits, in their order; those for which no millitokens
-// are given cost nothing. It is nil for nil limits.
+// Costs pairs limits with millitokens, in their order; limits beyond the given amounts cost
+// nothing. It is nil for nil limits.
 func Costs(limits []bucket.Limit, milli ...int64) []Cost {
 	if limits == nil {
 		return nil
@@ -114,7 +115,7 @@ func NamesOf(costs []Cost) []string {
 	return out
 }
 
-// Negative returns the costs that give costs back.
+// Negative returns the costs that give back the given costs.
 func Negative(costs []Cost) []Cost {
 	out := slices.Clone(costs)
 	for i := range out {
@@ -146,8 +147,8 @@ func Find(costs []Cost, limit string) (c Cost, ok bool) {
 	return Cost{}, false
 }
 
-// costsBySlot appends the costs by the slots of a state; slots without a cost get
-// zero. A write that is metered takes from wcu too.
+// costsBySlot appends the costs in the order of a state's slots; slots without a cost get zero. A
+// metered write takes from wcu too.
 func costsBySlot(out []int64, s bucket.State, costs []Cost, metered bool) []int64 {
 	for range s.Slots {
 		out = append(out, 0)
@@ -163,7 +164,7 @@ func costsBySlot(out []int64, s bucket.State, costs []Cost, metered bool) []int6
 	return out
 }
 
-// needsBySlot appends the needs of costs by the slots of a state; other slots need nothing.
+// needsBySlot appends the needs of costs in the order of a state's slots; other slots need nothing.
 func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
 	for range s.Slots {
 		out = append(out, -1)
@@ -176,8 +177,8 @@ func needsBySlot(out []int64, s bucket.State, costs []Cost) []int64 {
 	return out
 }
 
-// late reports whether the cost gives back to another period than it was taken in, or to one
-// that was made whole since.
+// late reports whether the cost would give back to another period than it was taken in, or to a
+// period that was made whole since.
 func (c Cost) late(sl bucket.Slot) bool {
 	if sl.Returns() && c.Milli < 0 {
 		return sl.Epoch()-sl.Limit.Epoch(c.End) > 1
@@ -195,10 +196,10 @@ func (c Cost) Counts(s bucket.State) bool {
 	return (sl.Epoch() == e || sl.Epoch() == e+1) && sl.Taken.Of(e) >= max(c.Milli, -c.Milli)
 }
 
-// Younger reports whether a shard was created later than that which the cost gives back to.
+// Younger reports whether a shard was created after the item from which the cost was taken.
 func (c Cost) Younger(b Shard) bool { return c.Born != 0 && b.Born > c.Born }
 
-// Late reports whether the cost was taken in a period other than the slot's, or before a reset.
+// Late reports whether the cost was taken in another period than the slot's, or before a reset.
 func (c Cost) Late(sl bucket.Slot) bool {
 	return c.End != 0 && sl.Renews() && (sl.End != c.End || sl.Resets != c.Resets)
 }

@@ -5,20 +5,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// NewBucket describes a bucket about to be created.
+// NewBucket describes a bucket to create.
 type NewBucket struct {
 	Namespace, Entity, Resource string
 	Cascade                     bool
 	Parent                      string
 	Costs                       []Cost                 // of all limits in force
-	Gifts                       map[string]bucket.Gift // an operator's gifts from the beginning, by limit
+	Gifts                       map[string]bucket.Gift // an operator's initial gifts, by limit
 	Lifetime                    Lifetime
 	Now                         int64
 	Draw                        uint64 // random; distinguishes lives that began in the same millisecond
 }
 
-// Covered reports whether a full bucket covers the costs. In a window of a schedule its limits may be smaller
-// than they ever are.
+// Covered reports whether a full bucket covers the costs. A schedule may make its limits smaller
+// than their largest.
 func (n NewBucket) Covered() bool {
 	s := bucket.New(LimitsOf(n.Costs), 0, 1, n.Now)
 	return s.Decide(needsBySlot(nil, s, InForce(n.Costs, n.Now)), n.Now).Granted
@@ -35,15 +35,15 @@ func Create(n NewBucket) (item.Put, Shard) {
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
-// CreateEmpty stores an empty shard 0 of a bucket with the given count, if there is none. It stands
-// for a shard that was deleted while its siblings live on: its level is unknown, so it mints
-// nothing.
+// CreateEmpty stores an empty shard 0 of a bucket with the given count, if there is none. It
+// replaces a shard that was deleted while its siblings remain: its level is unknown, so it must not
+// create tokens.
 func CreateEmpty(n NewBucket, shards int) (item.Put, Shard) {
 	b := n.bucket(bucket.New(LimitsOf(n.Costs), 0, shards, n.Now).Emptied())
 	return item.Put{Item: b.Item(), If: item.Absent(item.AttrPK)}, b
 }
 
-// bucket returns the first generation of a bucket in a state, as it is stored.
+// bucket returns the first generation of a bucket with a state, in stored form.
 func (n NewBucket) bucket(s bucket.State) Shard {
 	b := Shard{
 		Namespace: n.Namespace, Entity: n.Entity, Resource: n.Resource, Cascade: n.Cascade, Parent: n.Parent,

@@ -5,27 +5,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// form is how limits are kept in the item of a bucket, and how the writes change them. There are
-// two: byLevel, for rates and quotas, and epochs, for slots. A new kind that is kept in a third
-// way implements this, and is named in the two places below.
+// form is how limits are stored in a bucket item, and how writes change them. There are two:
+// byLevel for rates and quotas, and epochs for slots. A kind that is stored in a third way
+// implements this interface, and is named in the two places below.
 type form interface {
 	// put adds all attributes of a slot to a new item.
 	put(it item.Item, sl bucket.Slot)
-	// names are all attributes that a limit may have in an item.
+	// names returns all attributes that a limit may have in an item.
 	names(l bucket.Limit) []string
 	// is holds while the limit is stored exactly like this.
 	is(l bucket.Limit) []item.Cond
-	// untouched holds while nobody has taken from slot i of an image, nor given back.
+	// untouched holds while nothing was taken from slot i of an image, nor given back.
 	untouched(b Shard, i int) item.Cond
-	// untaken holds while nobody has taken from a slot of the image of a charge.
+	// untaken holds while nothing was taken from a slot of a charge's image.
 	untaken(p *planned, sl bucket.Slot) item.Cond
-	// add adds a cost of a plain add.
+	// add adds a cost to a plain add.
 	add(a *adding, c Cost)
-	// adjust adds a cost, not zero, that is settled whatever the item holds.
+	// adjust adds a non-zero cost that is settled regardless of the item.
 	adjust(u *item.Update, c Cost) []item.Cond
 	// charge adds a charge's effect on slot i.
 	charge(p *planned, i int)
-	// resize adds the effect of a new count of shards on slot i.
+	// resize adds the effect of a new shard count on slot i.
 	resize(r *resized, i int)
 }
 
@@ -37,15 +37,15 @@ func formOf(l bucket.Limit) form {
 	return byLevel{}
 }
 
-// hasLevel reports whether a limit is kept by its level: then it may be stored in part, and have
-// periods.
+// hasLevel reports whether a limit is stored by its level. Such a limit may be stored in part, and
+// may have periods.
 func hasLevel(l bucket.Limit) bool { return formOf(l) == byLevel{} }
 
 // LimitAttrs returns the attributes that a limit has in a bucket item.
 func LimitAttrs(limit bucket.Limit) []string { return formOf(limit).names(limit) }
 
-// Untouched holds while nobody has taken from a limit, nor given back, since the
-// image; always for a limit that is stored in part.
+// Untouched holds while nothing was taken from a limit, nor given back, since the image. For a
+// limit that is stored in part it always holds.
 func (b Shard) Untouched(limit string) item.Cond {
 	i := b.State.Index(limit)
 	if i < 0 {
@@ -54,7 +54,7 @@ func (b Shard) Untouched(limit string) item.Cond {
 	return formOf(b.State.Slots[i].Limit).untouched(b, i)
 }
 
-// byLevel is the form of limits that have a level and a counter: see [Charge], and quota.go for the
+// byLevel is the form of limits with a level and a counter: see [Charge], and quota.go for the
 // further attributes of quotas.
 type byLevel struct{}
 
@@ -120,16 +120,16 @@ func (byLevel) adjust(u *item.Update, c Cost) []item.Cond {
 	return append([]item.Cond{item.Exists(tk)}, c.within()...)
 }
 
-// adding is an add while it is being planned.
+// adding is an add that is being planned.
 type adding struct {
 	Add
-	s    bucket.State // the shard and the count, and no limits
+	s    bucket.State // the shard and the count, without limits
 	age  int64        // how old, in milliseconds, the refill instant may be
 	u    item.Update
 	cond []item.Cond
 }
 
-// resized is a shard that becomes another one, while that is being planned.
+// resized is a shard that changes to another one, while that is being planned.
 type resized struct {
 	b                 Shard
 	at, after, stored bucket.State

@@ -10,21 +10,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// How slots are stored. A limit of 10 slots with epochs of 30 s, of which 4 were taken in epoch
-// 60000001 and 2 in the one before and not given back, is
+// Slots are stored like this. A limit of 10 slots with epochs of 30 s, of which 4 were taken in
+// epoch 60000001, and 2 in the epoch before that, and none given back, is
 //
 //	s_fly_cp 10000  s_fly_rp 30000  s_fly_ep 60000001  s_fly_0 2000  s_fly_1 4000  s_fly_2 0
 //
-// in millislots; the epoch modulo 3 selects the count. There is no other counter: an epoch is
-// forgotten when nobody reads it any more. With h(e), the slots taken in epoch e and not given
-// back, and A(e), the slots of holders that took or moved them in e and still work,
+// in millislots; the epoch modulo 3 selects the counter. There are no others: an old epoch is not
+// needed any more. With h(e), the slots taken in epoch e and not given back, and A(e), the slots of
+// holders that took or moved them in e and are still working,
 //
 //	h(ep) >= A(ep), h(ep-1) >= A(ep-1)    because taking, moving and giving back change both alike
-//	A(e) = 0 for e < ep-1                 because their holders know that they have lost them
+//	A(e) = 0 for e < ep-1                 because their holders have lost the slots, and notice it
 //	h(ep+1) = 0                           because each write that moves ep sets it
 //
-// so a request of c gets its slots if h(ep) + h(ep-1) + c <= capacity. DynamoDB adds nothing up in
-// a condition. So the write bounds each of the two. In epoch k:
+// so a request of c gets its slots if h(ep) + h(ep-1) + c <= capacity. A DynamoDB condition cannot
+// add attributes, so the write bounds each of the two. In epoch k:
 //
 //	image of epoch k     IF ep = k AND h(k) <= capacity - c - the image's h(k-1)
 //	                     in epoch k nothing adds to h(k-1)
@@ -35,36 +35,36 @@ import (
 //	all                  SET ep = k, h(k+1) = 0, ADD h(k) c
 //
 // The second is one write, whether or not the epoch has begun, and needs no image. It is refused
-// only if a share of the slots is at work, or if a holder died before the bucket was left alone.
-// Giving back and moving ask whether the epoch of the slots still counts:
+// only if a share of the slots is in use, or if a holder died before a time in which no request
+// came. Giving back and moving check that the epoch of the slots still counts:
 //
 //	give back  ADD h(e) -c                               IF ep is e or e+1, AND h(e) >= c
 //	move       ADD h(k-1) -c, h(k) c, SET ep, h(k+1)     IF ep is k-1 or k, AND h(k-1) >= c
 //
 // Example: 2 slots, one taken in epoch 7 by a process that dies, ep=7 h(7)=1. In epoch 8 a request
-// of 1 finds h(7) <= 1, h(8) <= 0: granted, ep=8 h(8)=1. Another one is refused: h(8) is 1. In
+// of 1 finds h(7) <= 1, h(8) <= 0: granted, ep=8 h(8)=1. Another request is refused: h(8) is 1. In
 // epoch 9 it finds h(8) <= 1, h(9) <= 0, and is granted: h(7) does not count any more.
 //
-// Python clients ignore these attributes: their limits begin with "b_".
+// Python clients ignore these attributes: attributes of their limits begin with "b_".
 
 // takenAttr names the counter of the slots taken in an epoch.
 func takenAttr(limit string, epoch int64) string {
 	return slotsAttr(limit, strconv.Itoa(bucket.EpochSlot(epoch)))
 }
 
-// limitOfEpoch returns the limit of slots whose present epoch the attribute holds.
+// limitOfEpoch returns the in-flight limit whose current epoch an attribute stores.
 func limitOfEpoch(attr string) (string, bool) {
 	name, ok := strings.CutSuffix(attr, "_"+fieldEpoch)
 	name, has := strings.CutPrefix(name, prefixSlots)
 	return name, ok && has && name != ""
 }
 
-// HasSlots reports whether an attribute is one that an item has for a limit of slots.
+// HasSlots reports whether an attribute belongs to an in-flight limit of an item.
 func HasSlots(attr []byte) bool {
 	return len(attr) > 5 && string(attr[:2]) == prefixSlots && string(attr[len(attr)-3:]) == "_"+fieldEpoch
 }
 
-// slotsAttrs are all attributes of a limit of slots.
+// slotsAttrs returns all attributes of an in-flight limit.
 func slotsAttrs(sl bucket.Slot) []item.Attr {
 	return append(slotsParameters(sl.Limit), slotsTaken(sl)...)
 }
@@ -84,7 +84,7 @@ func slotsTaken(sl bucket.Slot) []item.Attr {
 	return out
 }
 
-// asTaken holds while the attributes are as they are.
+// asTaken holds while the attributes have these values.
 func asTaken(attrs []item.Attr) (cond []item.Cond) {
 	for _, a := range attrs {
 		cond = append(cond, item.Compare(a.Name, item.Eq, a.Value))
@@ -92,7 +92,7 @@ func asTaken(attrs []item.Attr) (cond []item.Cond) {
 	return cond
 }
 
-// decodeSlots reads a limit of slots.
+// decodeSlots decodes an in-flight limit.
 func (b *Shard) decodeSlots(it item.Item, name string) (sl bucket.Slot, err error) {
 	sl.Limit = bucket.Limit{Name: name, InFlight: true}
 	epoch := int64(0)

@@ -41,7 +41,7 @@ func (epochs) add(a *adding, c Cost) {
 	a.u.Add = append(a.u.Add, item.Attr{Name: takenAttr(c.Limit.Name, k), Value: item.N(c.Milli)})
 }
 
-// adjust gives back; taking more is for a charge.
+// adjust gives back; only a charge takes more.
 func (epochs) adjust(u *item.Update, c Cost) []item.Cond {
 	if c.Milli > 0 {
 		return nil
@@ -50,7 +50,7 @@ func (epochs) adjust(u *item.Update, c Cost) []item.Cond {
 	return c.countsYet()
 }
 
-// resize leaves slots where they are, on shard 0.
+// resize leaves slots on shard 0, unchanged.
 func (epochs) resize(r *resized, i int) {
 	if sl := r.stored.Slots[i]; r.b.State.Index(sl.Name) < 0 {
 		r.u.Set = append(r.u.Set, slotsAttrs(sl)...)
@@ -72,7 +72,7 @@ func (epochs) charge(p *planned, i int) {
 	if was.Limit != sl.Limit {
 		p.u.Set = append(p.u.Set, slotsParameters(sl.Limit)...)
 	}
-	if was.Period != sl.Period || was.Astray(p.c.Now) { // other epochs: nobody may have taken any since
+	if was.Period != sl.Period || was.Astray(p.c.Now) { // other epochs: no slots may have been taken since
 		p.cond = append(p.cond, asTaken(slotsTaken(was))...)
 		p.u.Set = append(p.u.Set, slotsTaken(after)...)
 		return
@@ -87,7 +87,7 @@ func (epochs) charge(p *planned, i int) {
 	}
 }
 
-// takeSlots adds the taking of slots in the epoch of sl; was is the slot of the image.
+// takeSlots takes slots in the epoch of sl; was is the slot of the image.
 func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 	k := sl.Epoch()
 	c, _ := Find(p.c.Costs, sl.Name)
@@ -99,7 +99,7 @@ func (p *planned) takeSlots(sl, was bucket.Slot, cost int64) {
 			item.Compare(takenAttr(sl.Name, k), item.Le, item.N(room-was.Taken.Of(k-1))))
 		p.add(takenAttr(sl.Name, k), cost)
 		return
-	case n > 1 && (was.Taken.Of(k) != 0 || was.Taken.Of(k-1) != 0): // the dead
+	case n > 1 && (was.Taken.Of(k) != 0 || was.Taken.Of(k-1) != 0): // slots of dead holders
 		p.cond = append(p.cond, item.Compare(ep, item.Lt, item.N(k-1)))
 		p.set(takenAttr(sl.Name, k), item.N(cost))
 		p.set(takenAttr(sl.Name, k-1), item.N(0))
@@ -118,8 +118,8 @@ func begins(l bucket.Limit, epoch int64) []item.Attr {
 	}
 }
 
-// room2 holds while there is room in epoch k, whether or not it has begun. Two epochs count; in
-// each, others may have taken half of the room that the image shows.
+// room2 holds while there is room in epoch k, whether or not the epoch has begun. Two epochs count;
+// in each, others may have taken half of the room that the image shows.
 func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
 	ep, now, before := namesOf(l.Name).epoch, takenAttr(l.Name, k), takenAttr(l.Name, k-1)
 	x := seen + (room-seen)/2
@@ -131,7 +131,7 @@ func room2(l bucket.Limit, k, room, seen int64) []item.Cond {
 	}
 }
 
-// countsYet holds while slots count that are given back.
+// countsYet holds while the slots to give back still count.
 func (c Cost) countsYet() []item.Cond {
 	e := c.Limit.Epoch(c.End)
 	return []item.Cond{
@@ -141,8 +141,8 @@ func (c Cost) countsYet() []item.Cond {
 }
 
 // Renew moves slots into the next epoch. costs are the slots taken in one epoch, positive, with its
-// End. Renew takes and creates nothing. It is refused if the holders were too late, or if a later
-// epoch has begun. Slots count until their epochs end, so an item must not expire earlier: ttl is
+// End. Renew takes and creates nothing. It is refused if the holders are too late, or if a later
+// epoch has begun. Slots count until their epochs end, so the item must not expire earlier: ttl is
 // its expiry, 0 for never.
 func Renew(key item.Key, ttl int64, costs []Cost) item.Update {
 	u := item.Update{Key: key}

@@ -10,30 +10,29 @@ import (
 type Lifetime int
 
 const (
-	// KeepLifetime leaves a bucket without ttl alone and extends one that is
-	// there when it would end too early.
+	// KeepLifetime leaves a bucket without ttl alone, and extends a ttl that would end too early.
 	KeepLifetime Lifetime = iota
-	// Expires sets the ttl anew.
+	// Expires sets a new ttl.
 	Expires
 	// NeverExpires removes the ttl.
 	NeverExpires
 )
 
 const (
-	// ttlMultiplier times the longest fill time is how long an idle bucket
-	// lives (the Python client's default).
+	// ttlMultiplier times the longest fill time is the lifetime of an idle bucket (the Python
+	// client's default).
 	ttlMultiplier = 7
-	// ttlFloor is how much longer than its fill time, in seconds, a bucket
-	// lives at least, so that fast limits are not rewritten all the time.
+	// ttlFloor is the least time, in seconds, that a bucket lives beyond its fill time, so fast
+	// limits are not rewritten all the time.
 	ttlFloor = 60
-	// ttlMargin is how many seconds before its expiry a bucket must be full.
-	// It covers clocks that disagree.
+	// ttlMargin is how many seconds before its expiry a bucket must be full. It allows for clocks
+	// that differ.
 	ttlMargin = 5
 )
 
 // safeTTL returns the least ttl, in epoch seconds, with which a write at now may spend from an item
-// and leave the ttl alone. An item that nobody touches any more is full again before that ttl. So a
-// deleted bucket and a full bucket are the same thing.
+// and leave the ttl alone. An idle item is full again before that ttl, so a deleted bucket and a
+// full bucket are equivalent.
 func safeTTL(costs []Cost, now int64) int64 {
 	longest := int64(0)
 	for _, c := range costs {
@@ -45,7 +44,7 @@ func safeTTL(costs []Cost, now int64) int64 {
 
 func ceilSeconds(ms int64) int64 { return (ms-1)/1000 + 1 }
 
-// freshTTL returns the ttl to give a bucket in state s at now.
+// freshTTL returns the new ttl of a bucket in state s at now.
 func freshTTL(s bucket.State, now int64) int64 {
 	full := s.FullAt(now)
 	if full == bucket.Never || full > 1<<53 {
@@ -54,7 +53,7 @@ func freshTTL(s bucket.State, now int64) int64 {
 	return max(now/1000+s.TTLSeconds(ttlMultiplier), ceilSeconds(full)+ttlFloor)
 }
 
-// live adds to an update its effect on the ttl of a bucket that is in state after at now.
+// live adds a write's effect on the ttl of a bucket that is in state after at now.
 func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after bucket.State, now int64) {
 	if after.Shards > 1 {
 		life = NeverExpires // a split bucket has siblings that rely on it
@@ -66,7 +65,7 @@ func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after buc
 	}
 	fresh := freshTTL(after, now)
 	if fresh == 0 {
-		life = NeverExpires // it is not full before any date that can be stored
+		life = NeverExpires // it is full only after the last date that can be stored
 	}
 	switch {
 	case life == Expires,
@@ -77,7 +76,7 @@ func live(u *item.Update, n *item.Numbers, life Lifetime, image Shard, after buc
 	}
 }
 
-// KeepForever removes the ttl that another client has put on a split bucket.
+// KeepForever removes a ttl that another client set on a split bucket.
 func KeepForever(key item.Key) item.Update {
 	return item.Update{
 		Key:    key,
@@ -86,9 +85,8 @@ func KeepForever(key item.Key) item.Update {
 	}
 }
 
-// Prolong extends the ttl of an unsplit bucket so that it outlives the time the
-// image needs to be full. ok is false when the ttl is long enough already or
-// there is none.
+// Prolong extends the ttl of an unsplit bucket beyond the time at which the image is full. ok is
+// false if the ttl is long enough, or there is none.
 func Prolong(b Shard, now int64) (u item.Update, ok bool) {
 	if b.TTL == 0 || b.State.Shards > 1 {
 		return item.Update{}, false
@@ -97,7 +95,7 @@ func Prolong(b Shard, now int64) (u item.Update, ok bool) {
 		return item.Update{}, false
 	}
 	fresh := freshTTL(b.State, now)
-	if fresh == 0 { // not full before any date that can be stored
+	if fresh == 0 { // full only after the last date that can be stored
 		return item.Update{Key: b.Key(), Remove: []string{layout.AttrTTL}, If: item.Exists(layout.AttrTTL)}, true
 	}
 	return item.Update{

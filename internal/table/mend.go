@@ -6,12 +6,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// mended returns the state, with partly stored limits of costs filled in: the stored parts stay,
+// mended returns the state, with partly stored limits of costs completed: the stored parts stay,
 // and mending raises no level above its capacity. The level of a skeleton was added to a deleted
-// bucket, so it is a difference to a full one.
+// bucket, so it is a difference from a full one.
 //
-// If there are more limits than one update can name, unwanted limits are left out, last by name
-// first. They come back more slowly than they might, as the clock moves without them.
+// If there are more limits than one update can name, unwanted limits are left out, from the last
+// name backwards. They then refill more slowly than they could, because the clock moves without
+// them.
 func (b Shard) mended(costs []Cost) bucket.State {
 	s := b.State
 	for _, p := range b.Partial {
@@ -43,12 +44,12 @@ func (b Shard) mended(costs []Cost) bucket.State {
 	return s
 }
 
-// skeleton reports whether the bucket had been deleted, and another client then settled or gave
-// back without a condition. The item has counters, but no clock, no count, and nothing that says
-// whose they are.
+// skeleton reports whether the bucket was deleted, and another client then settled or gave back
+// without a condition. The item has counters, but no clock, no count, and nothing that identifies
+// its bucket.
 func (b Shard) skeleton() bool { return b.State.NoClock && b.NoShardCount && len(b.State.Slots) == 0 }
 
-// isWanted reports whether a limit has a cost, if only zero, or is the write meter.
+// isWanted reports whether a limit has a cost, even zero, or is the write meter.
 func isWanted(costs []Cost, name string) bool {
 	_, ok := Find(costs, name)
 	return ok || name == bucket.WCU
@@ -64,9 +65,9 @@ func (b Shard) partial(name string) PartialLimit {
 	return PartialLimit{}
 }
 
-// drop removes limits that are full and not wanted any more, with all their
-// attributes. One that comes back starts full, so this mints nothing. A limit that
-// is full by the image is still full if nobody has taken from it since.
+// drop removes full limits that are not wanted any more, with all their attributes. If such a limit
+// returns, it starts full, so this creates no tokens. A limit that is full in the image is still
+// full if nothing was taken from it since.
 func (p *planned) drop() {
 	if p.c.Costs == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Operations of operators on buckets, as Python clients name them.
+// Operations of operators on buckets, in the words of Python clients.
 const (
 	OperationReset = "reset"
 	OperationTopUp = "top_up"
@@ -20,20 +20,21 @@ const (
 	attrAmounts    = "amounts"
 	attrEnds       = "ends"
 	anyLife        = "-"
-	// operationTTL is how long an operation is remembered, in seconds.
+	// operationTTL is how long the record of an operation lasts, in seconds.
 	operationTTL = 3 * 86_400
 )
 
 // Operation records that an operator's reset or top-up was carried out, and its result. The
-// transaction that carries it out writes the record if no record of the same id exists. So clients
-// of either kind carry out an id once. The record lives for three days.
+// transaction that carries it out writes the record, on condition that no record of the same id
+// exists. So an id is carried out once, by clients of either language. The record lives for three
+// days.
 type Operation struct {
 	Namespace, Entity, Resource string
 	ID                          string
 	Kind                        string // OperationReset, OperationTopUp or OperationRaise
 	Writer                      string // random id of the writer
 	Shards                      int
-	Tokens                      map[string]int64 // whole ones, by limit
+	Tokens                      map[string]int64 // whole tokens, by limit
 	Ends                        map[string]int64 // of a raise, epoch milliseconds by limit
 	At                          int64
 }
@@ -43,7 +44,7 @@ func (o Operation) Key() item.Key {
 	return item.Key{PK: layout.BucketKey(o.Namespace, o.Entity, o.Resource, 0).PK, SK: skOperation + o.ID}
 }
 
-// Create stores the record if there is none of its id.
+// Create stores the record if there is none with its id.
 func (o Operation) Create() item.Put {
 	it := layout.NewItem(o.Key())
 	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(o.Entity), item.S(o.Resource)
@@ -63,7 +64,7 @@ func (o Operation) Create() item.Put {
 		If: item.Absent(item.AttrPK)}
 }
 
-// DecodeOperation reads the record of an operation.
+// DecodeOperation decodes the record of an operation.
 func DecodeOperation(it item.Item) (o Operation, err error) {
 	r := item.Reader{It: it}
 	o.Kind, o.Writer, o.Shards = r.Need(attrOperation), r.Str(attrWriter), int(r.Int("shards"))

@@ -9,26 +9,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A limit that counts bytes or millionths of a dollar outgrows 64 bits: at 1 GB/s its millitokens do so
-// in 107 days. States have the low 64 bits of a counter, because their growth is all that decides.
-// [Shard.Outgrown] has the others whole.
+// A limit that counts bytes or millionths of a dollar may outgrow 64 bits: at 1 GB/s, its
+// millitokens do so in 107 days. States hold the low 64 bits of a counter, because only its growth
+// matters. [Shard.Outgrown] has the whole counters.
 
-// Counter is the value of a counter, in millitokens: a number of any size. The zero Counter is 0.
+// Counter is a counter of any size, in millitokens. The zero Counter is 0.
 type Counter struct {
 	n   int64    // the low 64 bits
-	big *big.Int // nil while n is all of it
+	big *big.Int // nil if n is the whole counter
 }
 
-// CounterOf returns the counter that says n millitokens.
+// CounterOf returns a counter of n millitokens.
 func CounterOf(n int64) Counter { return Counter{n: n} }
 
-// ParseCounter reads a counter of decimal digits, with a minus sign or not; ok is false for
+// ParseCounter parses a counter of decimal digits with an optional minus sign; ok is false for
 // anything else, and beyond [maxCounterBits].
 func ParseCounter(digits string) (c Counter, ok bool) {
 	return readCounter(&types.AttributeValueMemberN{Value: digits})
 }
 
-// maxCounterBits bounds a counter. One of 38 digits, as DynamoDB has them, may leave no room to add to.
+// maxCounterBits bounds a counter. One of 38 digits, DynamoDB's maximum, may leave no room for
+// additions.
 const maxCounterBits = 126
 
 func readCounter(v item.Value) (c Counter, ok bool) {
@@ -69,7 +70,7 @@ func (c Counter) Minus(o Counter) Counter {
 	return counterOf(new(big.Int).Sub(c.whole(), o.whole()))
 }
 
-// Low returns the low 64 bits, as states have them.
+// Low returns the low 64 bits, as stored in states.
 func (c Counter) Low() int64 { return c.n }
 
 // Milli returns the millitokens, or the nearest number of 64 bits.
@@ -94,7 +95,7 @@ func (c Counter) Mark() int64 {
 
 func (c Counter) tokens() *big.Int { return new(big.Int).Div(c.big, big.NewInt(bucket.Milli)) } // rounds down
 
-// Outgrow notes the counters of a limit that have outgrown 64 bits.
+// Outgrow records the counters of a limit that are larger than 64 bits.
 func (b *Shard) Outgrow(limit string, used, ended Counter) {
 	if used.big != nil {
 		b.outgrow(namesOf(limit).used, used)
@@ -111,8 +112,8 @@ func (b *Shard) outgrow(attr string, c Counter) {
 	b.Outgrown[attr] = &types.AttributeValueMemberN{Value: c.big.String()}
 }
 
-// outgrown reads a counter attribute that is no number of 64 bits: its low ones, and all of it into
-// Outgrown. ok is false if it is no counter.
+// outgrown decodes a counter attribute larger than 64 bits: it returns the low bits, and stores the
+// whole in Outgrown. ok is false if it is not a counter.
 func (b *Shard) outgrown(it item.Item, attr string) (low int64, ok bool) {
 	c, ok := readCounter(it[attr])
 	if ok && c.big != nil {
@@ -136,7 +137,7 @@ func (b Shard) whole(attr string, low int64) Counter {
 	return CounterOf(low)
 }
 
-// counter returns the counter of a slot plus some millitokens, exactly, as one of the numbers.
+// counter returns the exact counter of a slot plus some millitokens, allocated among the numbers.
 func (b Shard) counter(to *item.Numbers, sl bucket.Slot, plus int64) item.Value {
 	if big, ok := b.Outgrown[namesOf(sl.Name).used]; ok {
 		return item.Plus(big, plus)

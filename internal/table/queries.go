@@ -5,17 +5,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// BucketsOfEntity asks for the keys of all bucket shards of an entity.
+// BucketsOfEntity queries the keys of all bucket shards of an entity.
 func BucketsOfEntity(ns, entity string) item.Query {
 	return item.Query{Index: layout.IndexGSI3, PK: layout.EntityPK(ns, entity), Prefix: layout.BucketPKPart}
 }
 
-// BucketsOfResource asks for the keys of all bucket shards of a resource.
+// BucketsOfResource queries the keys of all bucket shards of a resource.
 func BucketsOfResource(ns, resource string) item.Query {
 	return item.Query{Index: layout.IndexGSI2, PK: layout.ResourcePK(ns, resource), Prefix: layout.BucketPKPart}
 }
 
-// BucketsOfNamespace asks for the keys of all bucket shards of a namespace.
+// BucketsOfNamespace queries the keys of all bucket shards of a namespace.
 func BucketsOfNamespace(ns string) item.Query {
 	return item.Query{Index: layout.IndexGSI4, PK: ns, Prefix: layout.BucketPKPart}
 }

@@ -12,29 +12,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// How quotas are stored. A quota is a limit whose refill amount is 0, with a calendar. An item with
-// a quota stores until when nobody needs to read a calendar:
+// Quotas are stored like this. A quota is a limit whose refill amount is 0, with a calendar. An
+// item with a quota stores until when its calendars need not be read:
 //
 //	b_q_ra 0  b_q_rsched "1m0h0D1"  sched_tz "UTC"  vu 1798761600000
 //
-// The period of an item is the one that holds its refill instant (see bucket.State.Stored for the
-// second behind an edge). The first write after its end makes the level whole and moves the instant
-// into the next period, in one write. The attribute vu ("valid until"), the first edge ahead,
-// guards against doing that twice: every such write changes vu, and is refused unless vu is that in
-// its image.
+// The period of an item is the one that contains its refill instant (see bucket.State.Stored for
+// the second after an edge). The first write after its end makes the level whole and moves the
+// instant into the next period. The attribute vu ("valid until"), the first edge ahead, prevents
+// that from happening twice: every such write changes vu, and requires the vu of its image.
 const attrValidUntil = "vu"
 
-// The further fields of a quota, as FieldTokens.
+// Further fields of a quota, like FieldTokens.
 const (
 	fieldExtra   = "tu"  // topped up in this period
-	fieldGranted = "gc"  // how many shards a grant was for: the count, where it is absent
+	fieldGranted = "gc"  // how many shards a grant was for; the count if absent
 	fieldStart   = "ws"  // of the period that the first use began
-	fieldApplied = "wa"  // the start of the period that the level is of
-	fieldBefore  = "wtc" // the counter when a period began that is not applied
+	fieldApplied = "wa"  // the start of the level's period
+	fieldBefore  = "wtc" // the counter when a period began that is not yet applied
 	fieldResets  = "rn"  // how often an operator has made it whole
 )
 
-// noCalendar is the calendar of a limit that does not share the item's.
+// noCalendar marks a limit that does not share the item's calendar.
 const noCalendar = "-"
 
 // Quota fields of an item, in the order in which they are removed.
@@ -51,7 +50,7 @@ func (c *Calendars) decode(it item.Item) (err error) {
 }
 
 // CalendarsOf returns the stored calendars of an item, from the attributes that OfQuotas names. An
-// unreadable one counts as changed by another client.
+// unreadable one is treated as changed by another client.
 func CalendarsOf(it item.Item) (c Calendars) {
 	if c.decode(it) != nil {
 		c.Until, c.Has = 0, true
@@ -59,8 +58,8 @@ func CalendarsOf(it item.Item) (c Calendars) {
 	return c
 }
 
-// OfQuotas reports whether an attribute, or one of a limit without its prefix, is one that
-// quotas have and other limits have not.
+// OfQuotas reports whether an attribute, or an attribute of a limit without its prefix, is one that
+// only quotas have.
 func OfQuotas(attr []byte) bool {
 	name := attr[bytes.LastIndexByte(attr, '_')+1:]
 	switch string(name) {
@@ -72,7 +71,7 @@ func OfQuotas(attr []byte) bool {
 }
 
 // Complete makes a limit of an item a quota, from the attributes that OfQuotas names. ends is the
-// entry EndsOf of a remainder map, which must be of the item's refill instant.
+// entry EndsOf of a remainder map, which must belong to the item's refill instant.
 func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.Value) error {
 	err := c.quota(it, sl, rf)
 	b := Shard{Calendars: c, State: bucket.State{RF: rf, Slots: []bucket.Slot{*sl}}}
@@ -83,8 +82,8 @@ func (c Calendars) Complete(sl *bucket.Slot, it item.Item, rf int64, ends item.V
 	return err
 }
 
-// quota reads the attributes of a limit that is a quota, has a schedule, or is raised. A quota with a schedule, and a
-// refill amount of 0 without a calendar, are errors.
+// quota decodes the attributes of a limit that is a quota, has a schedule, or is raised. A quota
+// with a schedule is an error, and so is a refill amount of 0 without a calendar.
 func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) error {
 	if err := c.periods(it, sl, rf); err != nil || sl.Name == bucket.WCU {
 		return err
@@ -100,7 +99,7 @@ func (c Calendars) quota(it item.Item, sl *bucket.Slot, rf int64) error {
 	return nil
 }
 
-// periods is quota for what the Python client knows.
+// periods decodes the attributes of quota that Python clients also use.
 func (c Calendars) periods(it item.Item, sl *bucket.Slot, rf int64) (err error) {
 	if stored := calendarOf(it, namesOf(sl.Name).schedule, layout.FieldSchedule); stored != "" && sl.Name != bucket.WCU {
 		form, err := calendar.ReadSchedule(stored, c.Zone)
@@ -136,9 +135,8 @@ func (c Calendars) periods(it item.Item, sl *bucket.Slot, rf int64) (err error) 
 	return r.Err
 }
 
-// until returns when the period that holds the refill instant ends, for a quota by the calendar. By
-// other zone data that may be later than by ours, but not later than the end of the next period by
-// ours.
+// until returns the end of the period that contains the refill instant, for a calendar quota. Other
+// zone data may give a later end than ours, but not later than the end of our next period.
 func (c Calendars) until(l bucket.Limit, rf int64) int64 {
 	own := l.Next(rf)
 	if c.Until <= own || c.Until > l.Next(own) {
@@ -147,7 +145,7 @@ func (c Calendars) until(l bucket.Limit, rf int64) int64 {
 	return c.Until
 }
 
-// begun returns the end of a period that began at a quota's first use, 0 if there was none. If
+// begun returns the end of a period that began at a quota's first use, or 0 if there was none. If
 // another shard began the period, begun applies it: the level is whole, less the tokens taken
 // since.
 func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
@@ -171,7 +169,7 @@ func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
 	return bucket.AddSat(start, sl.FirstUse())
 }
 
-// calendarOf returns the calendar or schedule of a limit: its own, or the one its item shares.
+// calendarOf returns the calendar or schedule of a limit: its own, or the one shared in its item.
 func calendarOf(it item.Item, own, shared string) string {
 	for _, attr := range [...]string{own, shared} {
 		if s, ok := it[attr].(*types.AttributeValueMemberS); ok {
@@ -184,8 +182,8 @@ func calendarOf(it item.Item, own, shared string) string {
 	return ""
 }
 
-// ends returns when those periods end that do not end with the first one, nil for none.
-// Where they are not stored, every process reckons by its own zones.
+// ends returns the ends of the periods that do not end with the first one, nil if there are none.
+// If they are not stored, every process computes them from its own zone data.
 func ends(s bucket.State) (e item.Item) {
 	first := s.PeriodEnd()
 	for _, sl := range s.Slots {
@@ -199,7 +197,7 @@ func ends(s bucket.State) (e item.Item) {
 	return e
 }
 
-// decodeEnds reads the result of ends, for the refill instant of the item.
+// decodeEnds decodes the result of ends, for the refill instant of the item.
 func (b *Shard) decodeEnds(v item.Value) error {
 	m, ok := v.(*types.AttributeValueMemberM)
 	if !ok || b.Calendars.Until == 0 {
@@ -219,8 +217,8 @@ func (b *Shard) decodeEnds(v item.Value) error {
 	return nil
 }
 
-// within holds while the item is in the period in which the tokens of a quota were taken
-// that are given back, and no younger.
+// within holds while the item is in the period in which the quota tokens to give back were taken,
+// and was not created later.
 func (c Cost) within() (out []item.Cond) {
 	if c.Milli > 0 || c.End == 0 {
 		return nil
@@ -229,7 +227,7 @@ func (c Cost) within() (out []item.Cond) {
 		out = append(out, item.Compare(AttrBorn, item.Le, item.N(c.Born)))
 	}
 	if n := c.Limit.FirstUse(); n > 0 {
-		start := item.N(c.End - n) // both: another shard may have begun a period that is not applied
+		start := item.N(c.End - n) // both, because another shard may have begun a period that is not yet applied
 		return append(out,
 			item.Compare(attrLimit(c.Limit.Name, fieldApplied), item.Eq, start),
 			item.Compare(attrLimit(c.Limit.Name, fieldStart), item.Eq, start))

@@ -32,8 +32,8 @@ func (b Shard) putQuotas(it item.Item) {
 	}
 }
 
-// zone returns the zone of an item's calendars and schedules of version 1 in a state: the image's zone
-// while a limit uses it, else the zone of the first one that has any.
+// zone returns the zone of an item's version 1 calendars and schedules in a state: the image's zone
+// while a limit uses it, otherwise the zone of the first limit that has one.
 func (b Shard) zone(s bucket.State) string {
 	first := ""
 	for _, sl := range s.Slots {
@@ -48,8 +48,8 @@ func (b Shard) zone(s bucket.State) string {
 	return first
 }
 
-// validUntil returns the vu of a state: its next edge, or 0, at which nobody takes without looking,
-// while a quota waits for its first use. ok is false without quotas and schedules.
+// validUntil returns the vu of a state: its next edge, or 0 while a quota waits for its first use,
+// so every charge looks first. ok is false without quotas and schedules.
 func validUntil(s bucket.State) (until int64, ok bool) {
 	until, ok = s.NextEdge()
 	for _, sl := range s.Slots {
@@ -60,17 +60,17 @@ func validUntil(s bucket.State) (until int64, ok bool) {
 	return until, ok
 }
 
-// zoneOf returns the zone of a limit's calendar or schedule, empty if it has none.
+// zoneOf returns the zone of a limit's calendar or schedule, or "".
 func zoneOf(l bucket.Limit) string {
 	return cmp.Or(calendar.Zone(l.Reset), calendar.Zone(l.Schedule()))
 }
 
-// clockParameters are the further attributes that define a quota, a schedule or raises.
+// clockParameters returns the further attributes that define a quota, a schedule or raises.
 func clockParameters(sl bucket.Slot, zone string) []item.Attr {
 	return append(append(periods(sl, zone), schedule(sl, zone)...), raises(sl)...)
 }
 
-// periods are the attributes that define a quota.
+// periods returns the attributes that define a quota.
 func periods(sl bucket.Slot, zone string) []item.Attr {
 	switch n := sl.FirstUse(); {
 	case !sl.Renews():
@@ -81,7 +81,7 @@ func periods(sl bucket.Slot, zone string) []item.Attr {
 	return []item.Attr{{Name: attrLimit(sl.Name, layout.FieldCalendar), Value: item.S(calendar.Stored(sl.Reset, zone))}}
 }
 
-// schedule is the attribute that defines a schedule.
+// schedule returns the attribute that defines a schedule.
 func schedule(sl bucket.Slot, zone string) []item.Attr {
 	form := sl.Schedule()
 	if form == "" {
@@ -90,7 +90,7 @@ func schedule(sl bucket.Slot, zone string) []item.Attr {
 	return []item.Attr{{Name: namesOf(sl.Name).schedule, Value: item.S(calendar.Stored(form, zone))}}
 }
 
-// raises is the attribute that has the raises of a limit.
+// raises returns the attribute with the raises of a limit.
 func raises(sl bucket.Slot) []item.Attr {
 	form := sl.Raises()
 	if form == "" {
@@ -99,7 +99,7 @@ func raises(sl bucket.Slot) []item.Attr {
 	return []item.Attr{{Name: namesOf(sl.Name).raises, Value: item.S(form)}}
 }
 
-// started are the attributes for the period of a level, and for its top-up.
+// started returns the attributes of a level's period, and of its top-up.
 func started(sl bucket.Slot) (out []item.Attr) {
 	if n := sl.FirstUse(); n > 0 && sl.End > 0 {
 		start := item.N(sl.End - n)
@@ -112,9 +112,9 @@ func started(sl bucket.Slot) (out []item.Attr) {
 	return out
 }
 
-// calendars adds to an update its changes to the calendars of the item. Limits become quotas or
-// cease to be, periods begin, and the end of the first one is stored. The condition makes sure that
-// no other write has begun a period meanwhile, nor changed a calendar.
+// calendars adds the changes of the item's calendars to an update. Limits become quotas or stop
+// being quotas, periods begin, and the end of the first one is stored. The condition ensures that
+// no other write has begun a period or changed a calendar meanwhile.
 func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
@@ -166,15 +166,15 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 	return nil
 }
 
-// entered reports whether a write that finds the state is the first in the period of quota i, as
-// far as the image knows. Then the level is whole, whatever the period before has left. All other
-// writes that would begin the period are refused, because this one changes vu. A period from the
-// first use that is over is left in the same way while nobody uses the next.
+// entered reports whether a write that finds the state is the first in the period of quota i,
+// according to the image. Then the level is whole, whatever is left of the period before. All other
+// writes that would begin the period are refused, because this one changes vu. A first-use period
+// that is over is left in the same way while the next one has not begun.
 func (b Shard) entered(at bucket.State, i int) bool {
 	if b.State.NoClock || at.RF < b.State.RF { // the clock is mended, and levels are taken as they are
 		return false
 	}
-	if sl := at.Slots[i]; sl.Renews() && sl.End == 0 { // over, and the next waits for its first use
+	if sl := at.Slots[i]; sl.Renews() && sl.End == 0 { // over, and the next period waits for its first use
 		j := b.State.Index(sl.Name)
 		return j >= 0 && b.State.Slots[j].End != 0 &&
 			at.RF >= bucket.AddSat(b.State.Slots[j].End, bucket.EdgeMargin)
@@ -196,7 +196,7 @@ func (b Shard) moved(sl bucket.Slot) (was bucket.Slot, moved bool) {
 	return was, was.End != sl.End
 }
 
-// change sets attributes and removes the others that are not set.
+// change sets attributes, and removes all others that are not set.
 func change(u *item.Update, set []item.Attr, others ...string) {
 	u.Set = append(u.Set, set...)
 	for _, attr := range others {

@@ -6,11 +6,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// settle takes the differences of leases, s in all, at the instant of the charge: the costs find a
-// level that is lower by s, and the counter grows by s besides. The line stays the same for
-// everybody. Example: level 6, counter 100, a lease gives 3 back (s = -3) and a request costs 8.
-// The counter may get to 100 + 9 less the costs: tk = 101 - tc and tc + 5, if tc <= 101. That
-// leaves 1.
+// settle takes the differences of leases, s in total, at the instant of the charge: the costs meet
+// a level that is lower by s, and the counter grows by s as well. The line does not change.
+// Example: level 6, counter 100, a lease gives 3 back (s = -3) and a request costs 8. The counter
+// may reach 100 + 9 less the costs: tk = 101 - tc and tc + 5, if tc <= 101. That leaves 1.
 func (p *planned) settle() {
 	if p.settled = nil; p.begins || len(p.c.Settles) == 0 || p.c.taken() == nil {
 		return
@@ -30,17 +29,18 @@ func (p *planned) settle() {
 	}
 }
 
-// Rides reports whether a charge can settle a difference that finds the state s of the shard by then, unless
-// it begins a generation: its limit is stored as a level, and the period goes on in which the tokens were taken.
+// Rides reports whether a charge can settle a difference when the shard is in state s, unless it
+// begins a generation: the limit must be stored by its level, and the period in which the tokens
+// were taken must still last.
 func (b Shard) Rides(s bucket.State, c Cost) bool {
 	i := s.Index(c.Limit.Name)
 	if i >= 0 && c.Milli > 0 && s.Slots[i].FirstUse() > 0 && s.Slots[i].End == 0 {
-		return false // it begins the period
+		return false // it would begin the period
 	}
 	return i >= 0 && hasLevel(s.Slots[i].Limit) && hasLevel(c.Limit) && !c.late(s.Slots[i]) && !c.Younger(b)
 }
 
-// taken returns the costs, nil if nothing is to be taken.
+// taken returns the costs, or nil if nothing is taken.
 func (c Charge) taken() []Cost {
 	if c.Refill {
 		return nil

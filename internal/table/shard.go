@@ -11,33 +11,30 @@ type Shard struct {
 	Namespace, Entity, Resource string
 	State                       bucket.State
 	TTL                         int64  // epoch seconds, 0: does not expire
-	Cascade                     bool   // copy of the entity's flag, as other clients trust it
+	Cascade                     bool   // copy of the entity's flag, which other clients rely on
 	Parent                      string // copy of the entity's parent, empty: none
 	// Generation is one life of the item under one set of rules, see [Began]; 0 if another client
 	// made it.
 	Generation int64
-	// Born is when the item was created, epoch seconds, by the clock of its
-	// creator: since then the counters have grown from zero. 0: not known, because
-	// another client or an older version made the item.
+	// Born is when the item was created, epoch seconds, by its creator's clock: the counters have
+	// grown from zero since. 0: unknown, because another client or an older version made the item.
 	Born int64
-	// Denied is how many requests were denied, in thousandths.
+	// Denied is the number of denied requests, in thousandths.
 	Denied int64
-	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits, of
-	// which State has the low ones.
+	// Outgrown holds, by attribute, the counters of limits that no longer fit 64 bits. State has
+	// their low bits.
 	Outgrown map[string]item.Value
 	// Calendars holds the stored attributes of quota calendars.
 	Calendars Calendars
-	// NoShardCount is set when the item lacks the attribute and so counts as
-	// one shard.
+	// NoShardCount is set if the item lacks the attribute, and so counts as one shard.
 	NoShardCount bool
-	// Partial lists limits of which only some attributes are stored, as a
-	// foreign write to a deleted item leaves them. They are no part of State
-	// and are mended by the next charge that wants them.
+	// Partial lists limits that are only partly stored, as another client's write to a deleted item
+	// leaves them. They are not part of State; the next charge that wants them completes them.
 	Partial []PartialLimit
 }
 
-// PartialLimit is a limit with attributes missing. It has the level and the counter in millitokens,
-// if they are there.
+// PartialLimit is a limit with missing attributes. It has the level and the counter in millitokens,
+// if stored.
 type PartialLimit struct {
 	Name      string
 	Tokens    int64
@@ -48,9 +45,9 @@ type PartialLimit struct {
 // Calendars holds the attributes that an item stores for the calendars of its quotas.
 type Calendars struct {
 	Zone  string // of calendars of version 1
-	Until int64  // vu; 0: the next process must look
+	Until int64  // vu; 0: the next process must read the calendars
 	Has   bool   // there is a vu
-	// Schedule is set if there is a schedule for all limits that have none of their own, as Python stores it.
+	// Schedule is set if one schedule applies to all limits without their own, as Python stores it.
 	Schedule bool
 }
 

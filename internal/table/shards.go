@@ -9,11 +9,11 @@ import (
 )
 
 // Split renders the doubling of one shard as a transaction of two writes. Shard k of n hands half
-// of its tokens at now to the new shard k+n, and both have the count 2n from then on. Like a charge
-// it depends only on the image's generation. It writes how far the counter of shard k may get, so
-// shard k bears everything that others took or gave back since the image. That must not put one of
-// the two into debt while the other holds tokens: these could be spent at once, while the debt has
-// to be earned first. The sibling must not exist. Split buckets do not expire.
+// of its tokens at now to the new shard k+n, and both have the count 2n from then on. Like a
+// charge, it depends only on the image's generation. It writes a bound on the counter of shard k,
+// so shard k bears everything that others took or gave back since the image. That must not put one
+// of the two into debt while the other holds tokens: those could be spent at once, while the debt
+// must be earned first. The sibling must not exist. Split buckets do not expire.
 func Split(b Shard, now int64) []item.Write {
 	at := b.State.At(now)
 	keep, moved := at.Split()
@@ -22,7 +22,7 @@ func Split(b Shard, now int64) []item.Write {
 		switch {
 		case moved.Slots[i].Tokens > 0:
 			at.Slots[i].Tokens -= moved.Slots[i].Tokens // it must have the tokens that it hands over
-		case moved.Slots[i].Tokens < 0: // nor may it be out of debt
+		case moved.Slots[i].Tokens < 0: // it must still be in debt
 			cond = append(cond, item.Compare(namesOf(sl.Name).used, item.Ge, b.counter(nil, sl, sl.Tokens)))
 		}
 	}
@@ -36,19 +36,19 @@ func Split(b Shard, now int64) []item.Write {
 }
 
 // Merge renders the merging of two shards as a transaction of two writes. Shard b gets the tokens
-// of the other, and has count shards from then on; the other is deleted. Merge is refused if the
-// other was taken from since its image; tokens taken from b are charged to b. When count is half of
-// both counts, and b has split off other, this is Split backwards.
+// of the other, and has count shards from then on; the other is deleted. Merge is refused if tokens
+// were taken from the other since its image; tokens taken from b are charged to b. If count is half
+// of both counts, and b has split off other, this reverses Split.
 //
-// A limit that only one shard has came into force after they had split, or was dropped when it was
-// full: the other has its whole share. Example: of a new limit of 10 tokens one shard has 1 left,
-// the other was not charged for it yet: together 6. A shard beyond the count has no share: it adds
-// the tokens it has.
+// If only one shard has a limit, the limit came into force after the split, or was dropped when
+// full: the other shard has its whole share. Example: one shard has 1 token left of a new limit of
+// 10, and the other was not yet charged for it: together 6. A shard beyond the count has no share,
+// and adds only the tokens it has.
 func Merge(b, other Shard, count int, now int64) []item.Write {
 	now = max(now, b.State.RF, other.State.RF)
 	at, from := b.State.At(now), other.State.At(now)
 	for i, sl := range from.Slots {
-		if !from.Full(i) { // else it is full once merged, and need not be stored
+		if !from.Full(i) { // otherwise it is full once merged, and need not be stored
 			at = b.with(at, sl.Limit)
 		}
 	}
@@ -57,7 +57,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 			from = other.with(from, sl.Limit)
 		}
 	}
-	for _, sl := range at.Slots { // what the other one has spent of its own limit is spent of this one
+	for _, sl := range at.Slots { // tokens that the other spent of its own limit are spent of this one
 		if i := from.Index(sl.Name); i >= 0 && !from.Slots[i].Returns() {
 			from, _ = from.Adopt(sl.Limit)
 		}
@@ -73,7 +73,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 }
 
 // with returns the state with the whole share of a limit, if the shard does not store the limit and
-// one write can name it too.
+// one write can still name it.
 func (b Shard) with(s bucket.State, l bucket.Limit) bucket.State {
 	if s.Index(l.Name) >= 0 || b.partial(l.Name).HasTokens || l.Name == bucket.WCU || len(s.Slots) >= bucket.MaxSlots {
 		return s
@@ -90,8 +90,8 @@ func Counts(b Shard, count int) item.Check {
 	}
 }
 
-// Recount sets the doubled count on a shard whose sibling exists already, because another client
-// has made one. The sibling has tokens of its own, so tokens above the shard's new share are
+// Recount sets the doubled count on a shard whose sibling already exists, because another client
+// has made it. The sibling has tokens of its own, so tokens above the shard's new share are
 // dropped, as when a capacity is lowered.
 func Recount(b Shard, now int64) item.Update {
 	at := b.State.At(now)
@@ -102,8 +102,8 @@ func Recount(b Shard, now int64) item.Update {
 
 // Discount lowers the count of a shard whose siblings above the new count are all missing, in a
 // transaction that checks it. Their levels are unknown, so nothing is added. Nothing is cut either,
-// if nobody has written the level since the image. A shard with more than its share may have got
-// the count from another client, which did not take away the siblings' part.
+// if the level was not written since the image. A shard with more than its share may have got the
+// count from another client, which did not remove the siblings' part.
 func Discount(b Shard, count int, now int64) []item.Write {
 	at := b.State.At(now)
 	var uncut []string
@@ -149,7 +149,7 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 	return r.u
 }
 
-// resize counts from the image, as a charge does.
+// resize counts from the image, like a charge.
 func (byLevel) resize(r *resized, i int) {
 	sl := r.stored.Slots[i]
 	tk, tc := namesOf(sl.Name).tokens, namesOf(sl.Name).used
@@ -167,7 +167,7 @@ func (byLevel) resize(r *resized, i int) {
 		r.u.Set = append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)})
 		return
 	}
-	if r.b.State.Index(sl.Name) < 0 { // new to the item; a counter may be there
+	if r.b.State.Index(sl.Name) < 0 { // new to the item; a counter may exist
 		r.u.Set = append(append(r.u.Set, item.Attr{Name: tk, Value: item.N(sl.Tokens)}), parameters(sl)...)
 		r.u.Add = append(r.u.Add, item.Attr{Name: tc, Value: item.N(0)})
 		if sl.Held > 0 {
@@ -186,18 +186,19 @@ func (byLevel) resize(r *resized, i int) {
 }
 
 // Restore renders, as a transaction, the restoring of a shard that is missing although its parent
-// has split it off. Its level is not known, so it starts empty and mints nothing. It only gets the
-// tokens of shard 0 above its own share, up to the new shard's share. Another client has then
-// raised the count without splitting, and shard 0 would hold them on top of the new shard's refill.
+// has split it off. Its level is unknown, so it starts empty and creates no tokens. It only gets
+// the tokens that shard 0 holds above its own share, up to the new shard's share: another client
+// has then raised the count without splitting, and shard 0 would hold them on top of the new
+// shard's refill.
 //
-// like is shard 0, or any other shard if shard 0 is not known. shards is the count of shard 0, and
-// must be so when it is written: with too small a count the restored shard would have too large a
-// share. Its parent must still have split it off, or both would have the same share. draw is
-// random, see [Began]: earlier lives of the shard are not known.
+// like is shard 0, or any other shard if shard 0 is unknown. shards is the count of shard 0, and a
+// condition of the write: with too small a count, the restored shard would have too large a share.
+// Its parent must still have split it off, or both would have the same share. draw is random, see
+// [Began], because earlier lives of the shard are unknown.
 func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write {
 	b := like
 	b.TTL, b.Partial, b.Outgrown, b.Denied = 0, nil, nil, 0
-	at := like.State.At(now) // quotas are in the present period
+	at := like.State.At(now) // quotas are in the current period
 	b.State = bucket.State{Shard: shard, Shards: shards, RF: at.RF, Slots: at.Slots}.Emptied()
 	b.Generation, b.Born = begin(draw, now, like), now/1000
 	zero := item.Update{Key: layout.BucketKey(b.Namespace, b.Entity, b.Resource, 0)}
@@ -230,9 +231,9 @@ func Restore(like Shard, shard, shards int, now int64, draw uint64) []item.Write
 	return writes
 }
 
-// Look changes nothing and brings the item back: as the answer if the shard exists with
-// at least the given count, else with the refusal. It costs one write unit for each
-// kilobyte of the item either way.
+// Look changes nothing and returns the item: in the answer if the shard exists with at least the
+// given count, otherwise with the refusal. Either way it costs one write unit per kilobyte of the
+// item.
 func Look(key item.Key, shards int) item.Update {
 	return item.Update{Key: key, If: item.All(item.Exists(item.AttrPK), counted(item.Ge, shards))}
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// MaxLag is how much later, in milliseconds, than a charge's instant the refill instant may be that
-// it replaces. It bounds the harm of clocks that differ and of writes that arrive late. Say a
-// charge of nothing is planned at 95 s from a full image (tk=10, tc=90), and others take all 10 at
-// 100 s before it arrives. It would set rf back to 95 s, and 5 tokens would be there at 100 s that
-// the full bucket had no room for. It is refused, the answer brings the later instant, and it is
-// planned anew from that.
+// MaxLag is how much later, in milliseconds, the refill instant may be than the charge that
+// replaces it. It bounds the harm of clocks that differ and of late writes. Say a charge of nothing
+// is planned at 95 s from a full image (tk=10, tc=90), and others take all 10 at 100 s before it
+// arrives. It would set rf back to 95 s, and at 100 s there would be 5 tokens for which the full
+// bucket had no room. So it is refused, the answer brings the later instant, and it is planned
+// again from that.
 const MaxLag = 1000
 
-// sameLife adds the conditions that the item is of the image's generation and has its shard count,
-// for a write that moves the refill instant to an instant. An image without a generation is of an
-// item that another client made: then the refill instant itself stands for it. A refill instant
-// more than MaxLag after the write's refuses the write, unless it replaces the image's own clock.
+// sameLife adds the conditions that the item has the image's generation and shard count, for a
+// write that moves the refill instant to an instant. If another client made the item, the image has
+// no generation, and the refill instant itself replaces it. A refill instant more than MaxLag after
+// the write's own refuses the write, unless the write replaces the image's own clock.
 func sameLife(c []item.Cond, n *item.Numbers, b Shard, to int64) []item.Cond {
 	switch {
 	case b.Generation != 0:
@@ -39,14 +39,14 @@ func sameLife(c []item.Cond, n *item.Numbers, b Shard, to int64) []item.Cond {
 	return append(c, n.Compare(AttrShardCount, item.Eq, n.N(int64(b.State.Count()))))
 }
 
-// noGeneration holds where DecodeShard reads none: a foreign hand may have left a zero,
-// which must not refuse every write.
+// noGeneration holds where DecodeShard finds none: another writer may have left a zero, which must
+// not refuse every write.
 var noGeneration = item.Any(item.Absent(AttrGeneration), item.Compare(AttrGeneration, item.Eq, item.N(0)))
 
-// counted compares the count of shards that is stored.
+// counted compares the stored shard count.
 func counted(is item.Op, n int) item.Cond { return item.Compare(AttrShardCount, is, item.N(int64(n))) }
 
-// sameLimits holds while every limit of the image is stored as it is there.
+// sameLimits holds while every limit of the image is stored unchanged.
 func sameLimits(b Shard) []item.Cond {
 	out := make([]item.Cond, 0, 3*len(b.State.Slots))
 	for _, sl := range b.State.Slots {
@@ -55,8 +55,8 @@ func sameLimits(b Shard) []item.Cond {
 	return out
 }
 
-// storedAs holds while the limit is stored exactly like this. The conditions of
-// the limits met first are kept, because every write needs them.
+// storedAs holds while the limit is stored exactly like this. The conditions of the limits used
+// first are cached, because every write needs them.
 func storedAs(l bucket.Limit) []item.Cond {
 	if known, ok := storedConds.Load(l); ok {
 		return known.([]item.Cond)
@@ -73,7 +73,7 @@ var (
 	storedCondCount atomic.Int64
 )
 
-// heldNotAfter holds while nothing may be held later than an instant.
+// heldNotAfter holds while no tokens may be held later than an instant.
 func heldNotAfter(until int64) item.Cond {
 	return item.Any(item.Absent(AttrHeldUntil), item.Compare(AttrHeldUntil, item.Le, item.N(until)))
 }
