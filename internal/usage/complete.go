@@ -9,7 +9,7 @@ import (
 
 // complete returns the write that completes an earlier snapshot, whose marks are m. It is for
 // shards that begin in this total and that no later snapshot has counted. needed is false if there
-// are none.
+// are no such shards.
 func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (u completion, needed bool) {
 	u.Usage.Seen = &m
 	for _, c := range t.Chains {
@@ -28,24 +28,25 @@ func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (u completion
 		addTally(&u.Usage, sum)
 		u.Usage.Moves = append(u.Usage.Moves, ledger.Move{Shard: c.Shard, From: ledger.Expect{Exactly: true}, To: sum.mark})
 	}
-	sparing(&u.Usage, nil) // they count nothing by themselves
+	sparing(&u.Usage, nil) // they count nothing themselves
 	return u, len(u.Usage.Moves) > 0
 }
 
-// completion is usage for a snapshot that exists.
+// completion is usage for an existing snapshot.
 type completion struct{ ledger.Usage }
 
-// At returns the write on the snapshot with this key: stored attributes, from the entity to the
-// lifetime, stay.
+// At returns the write on the snapshot with this key. Attributes from the entity to the lifetime
+// keep their stored values.
 func (u completion) At(k item.Key) item.Update {
 	up := u.Usage.Update()
 	up.Key, up.SetIfAbsent = k, nil
 	return up
 }
 
-// sparing subtracts from the usage the counts of other aggregators in the snapshot. The tokens of
-// the runs stay; others can only have counted records that are missing here. The runs show 5
-// tokens, the difference to the mark is 12, and another has counted 4: 8 are left.
+// sparing subtracts the counts of other aggregators in the snapshot from the usage, but leaves the
+// tokens of the runs, because others can only have counted records that are missing here. Example:
+// the runs show 5 tokens, the difference to the mark is 12, and another aggregator has counted 4: 8
+// remain.
 func sparing(u *ledger.Usage, runs []Run) {
 	u.Others = u.Seen.Others()
 	if len(u.Others) == 0 {
@@ -54,7 +55,7 @@ func sparing(u *ledger.Usage, runs []Run) {
 	var own ledger.Usage
 	for _, r := range runs {
 		if r.whole {
-			continue // it says nothing but the difference
+			continue // only the difference matters
 		}
 		addTally(&own, tallyOf(ledger.Mark{}, false, []Run{r}))
 	}

@@ -8,26 +8,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Deleting an entity, or a namespace, deletes its buckets and snapshots. The records of the buckets
-// arrive later. They are not counted, or deleted usage would be there again. No snapshot has a mark
-// of such a shard, and a note stores the instant before which everything is deleted.
+// Deleting an entity or a namespace deletes its buckets and snapshots. The records of the buckets
+// arrive later, and must not be counted, or deleted usage would reappear. No snapshot has a mark of
+// such a shard, and a note stores the instant before which everything is deleted.
 //
-// An entity is deleted at 14:30. At 14:31 the records of its last requests and of the removal
-// arrive. There is no snapshot, and the note says 14:30: nothing is counted. It makes requests
+// Example: an entity is deleted at 14:30. At 14:31 the records of its last requests and of the
+// removal arrive. There is no snapshot, and the note says 14:30: nothing is counted. At 14:40 it
+// makes requests again: the record of the creation arrives, and they are counted.
 // again at 14:40: the record of the creation arrives, and they are counted.
 
-// deletersClock is how far a deleter's clock may be from the clock that dates records,
-// milliseconds. A life whose beginning is seen began after the note or before it: there is no
-// doubt.
+// deletersClock is the greatest difference, in milliseconds, between a deleter's clock and the
+// clock that dates records. If the beginning of a life is seen, it is clear whether it began before
+// or after the note.
 const deletersClock = 10 * 60_000
 
-// NoteKeys are the keys of the notes about deletions that may concern the total.
+// NoteKeys returns the keys of the notes about deletions that may concern the total.
 func (t *Total) NoteKeys() []item.Key {
 	return []item.Key{config.DeletionKey(t.Namespace, t.Entity), config.DeletionKey(t.Namespace, "")}
 }
 
 // suspects reports whether the beginning of some chain may be deleted: no snapshot has a mark of
-// the shard, though it was created before the first record, or its end is seen too, or it is long
+// the shard, although it was created before the first record, or its end is seen too, or it is long
 // ago.
 func (t *Total) suspects(known Snapshots, marks ledger.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Part) bool {
@@ -35,7 +36,7 @@ func (t *Total) suspects(known Snapshots, marks ledger.Marks) bool {
 	})
 }
 
-// ends reports whether a life ends within some chain that it began.
+// ends reports whether some chain contains both the beginning and the end of a life.
 func (t *Total) ends() bool {
 	return slices.ContainsFunc(t.Chains, func(c Part) bool { return c.Runs[0].Born && c.ends() })
 }
@@ -50,7 +51,7 @@ func (c *Part) unmarked(known Snapshots, marks ledger.Marks) bool {
 	return !before
 }
 
-// first returns how many runs are of the first life in the chain.
+// first returns how many runs belong to the first life of the chain.
 func (c *Part) first() int {
 	for i, r := range c.Runs {
 		switch {
@@ -63,8 +64,8 @@ func (c *Part) first() int {
 	return len(c.Runs)
 }
 
-// Forget drops deleted runs by the notes, the items at NoteKeys: of each chain without a mark the
-// first life, if it is older than a note.
+// Forget drops deleted runs, according to the notes, the items at NoteKeys: the first life of each
+// chain without a mark, if it is older than a note.
 func (t *Total) Forget(known Snapshots, notes map[item.Key]item.Item, now int64) {
 	t.NotesRead = true
 	until, marks := int64(0), ledger.MarksOf(known.Current)

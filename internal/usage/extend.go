@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// Extend returns the parts with the histories of a batch; both are sorted,
-// as [Fold] and Extend return them. Records that the parts hold already change
-// nothing, wherever and however often they come again.
+// Extend adds the histories of a batch to the parts; both are sorted, as [Fold] and Extend return
+// them. Records that the parts already contain change nothing, wherever and however often they come
+// again.
 func Extend(parts []Part, histories []History, finest Window) []Part {
 	out := make([]Part, 0, len(parts)+len(histories))
 	for len(parts) > 0 || len(histories) > 0 {
@@ -53,10 +53,10 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 	run := p.last()
 	switch {
 	case at.Compare(run.Last) <= 0:
-		return parts // there already
+		return parts // already present
 	case run.links(c) && (start <= p.Start || c.Operation == stream.Remove):
-		// Time goes on: a record created a little earlier than the one before
-		// it belongs with that.
+		// Time must not go backwards: a record that was created a little before the previous one
+		// belongs to the same window.
 		run.extend(c, at)
 	case !significant(c):
 	case start <= p.Start || c.Operation == stream.Remove:
@@ -66,7 +66,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 			p.Runs = append(p.Runs, justBefore(newRun(c, at)))
 		}
 		next := newPart(c, at, finest)
-		if tallyOf(ledger.Mark{}, false, p.Runs).moved { // else no snapshot is written for it
+		if tallyOf(ledger.Mark{}, false, p.Runs).moved { // otherwise no snapshot is written for it
 			next.Follows = p.Start
 		}
 		return append(parts, next)
@@ -82,16 +82,16 @@ func newPart(c *stream.Change, at ledger.Position, finest Window) Part {
 	}
 }
 
-// creatorsClock is how far the clock of a client that creates an item may be from the one
-// that dates records, milliseconds. An item that was created
-// nearer to the turn of an hour may belong to either hour: at 14:59:55 nobody knows.
+// creatorsClock is the greatest difference, in milliseconds, between the clock of a client that
+// creates an item and the clock that dates records. An item created closer than that to the turn of
+// an hour, say at 14:59:55, may belong to either hour.
 const creatorsClock = 10_000
 
-// birth returns the start of the window in which the shard of a change was created, 0 if
-// that is not known.
+// birth returns the start of the window in which the shard of a change was created, or 0 if
+// unknown.
 func birth(c *stream.Change, finest Window) int64 {
 	if c.OldBorn <= 0 || c.OldBorn-creatorsClock/1000 > c.Created/1000 {
-		return 0 // nobody says, or its clock was far ahead
+		return 0 // no client recorded it, or its clock was far ahead
 	}
 	start := finest.Start(c.OldBorn*1000 - creatorsClock)
 	if start != finest.Start(c.OldBorn*1000+creatorsClock+999) {

@@ -11,18 +11,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// History is all that a batch says about one shard of a bucket.
+// History is everything that a batch shows about one shard of a bucket.
 type History struct {
 	Bucket
 	Shard int
 
-	// Changes in the order of their streams and sequence numbers, each once.
-	// Never empty.
+	// Changes is in order of streams and sequence numbers, without duplicates. It is never empty.
 	Changes []*stream.Change
 }
 
-// Fold sorts changes by bucket shard and, within it, by stream and sequence
-// number, and drops those that are there twice. The result points into changes.
+// Fold sorts changes by bucket shard and, within each, by stream and sequence number, and drops
+// duplicates. The result points into changes.
 func Fold(changes []stream.Change) []History {
 	type key struct {
 		of    Bucket
@@ -47,7 +46,7 @@ func Fold(changes []stream.Change) []History {
 	return out
 }
 
-// add puts a change in its place, which nearly always is the end.
+// add inserts a change in order, nearly always at the end.
 func (b *History) add(c *stream.Change) {
 	i := len(b.Changes)
 	for i > 0 {
@@ -63,7 +62,7 @@ func (b *History) add(c *stream.Change) {
 	b.Changes = slices.Insert(b.Changes, i, c)
 }
 
-// last returns the last change: its image is the newest known.
+// last returns the last change, whose image is the newest.
 func (b History) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 
 // First returns the lowest sequence number of the shard's changes.
@@ -77,11 +76,10 @@ func (b *History) First() string {
 	return first
 }
 
-// alive reports whether the shard exists, as far as is known.
+// alive reports whether the shard exists, as of the last change.
 func (b History) alive() bool { return b.last().Operation != stream.Remove }
 
-// spent returns the consumption of the batch by slot of a state, in millitokens, in the order of
-// the slots.
+// spent returns the consumption in the batch by slot of s, in millitokens.
 func (b History) spent(s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	add := func(limit string, milli int64) {

@@ -8,15 +8,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A partition is hot from four fifths of its ceiling on, and cool up to a tenth. A merge at most
+// A partition is hot from four fifths of its ceiling, and cool up to a tenth. A merge at most
 // doubles its writes, so it stays far from hot.
 const (
 	hotFifths  = 4
 	coolTenths = 1
 )
 
-// hot reports whether the partition of shard 0 is written to nearly as often as it can be, at the
-// newest count. Either its write meter was exhausted, or it was busy for a second.
+// hot reports whether the partition of shard 0, at the newest count, is written to nearly as often
+// as possible: its write meter was exhausted, or it was busy for a second.
 func hot(zero History) bool {
 	newest := zero.last().New.State.Shards
 	for _, c := range zero.Changes {
@@ -27,8 +27,8 @@ func hot(zero History) bool {
 	return busy(zero.Changes, newest)
 }
 
-// cool reports whether half the shards are enough for the bucket. Shard 0, the first of the batch,
-// must be at rest. No shard of the batch may have had more than a tenth of the writes that its
+// cool reports whether half the shards are enough for the bucket: shard 0, the first of the batch,
+// must be at rest, and no shard of the batch may have had more than a tenth of the writes that its
 // partition can take.
 func cool(shards []History, after int64) bool {
 	last := shards[0].last()
@@ -36,10 +36,9 @@ func cool(shards []History, after int64) bool {
 		!slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
 }
 
-// atRest reports whether shard 0 has neither split nor merged for so many milliseconds, and its
-// meter is nearly full. When other clients have written shard 0, the generation is missing, and
-// with it how long the shard has been like this. Then it is not at rest until a refill has begun a
-// generation.
+// atRest reports whether shard 0 has neither split nor merged for after milliseconds, and its meter
+// is nearly full. If other clients have written shard 0, it has no generation, and so no known time
+// of its last split or merge. It is then not at rest until a refill has begun a generation.
 func atRest(zero table.Shard, at, after int64) bool {
 	i := zero.State.Index(bucket.WCU)
 	if i < 0 || zero.State.NoClock || zero.Generation == 0 || bucket.SubSat(at, table.Began(zero.Generation)) < after {
@@ -49,20 +48,19 @@ func atRest(zero table.Shard, at, after int64) bool {
 	return metered(zero.State, at) >= m.Capacity-tenth(m.Capacity)
 }
 
-// rested reports whether a shard 0 that was asked for can merge with another: it is at
-// rest, and nobody has written it for a second. One that is written to is in the stream,
-// and judged there.
+// rested reports whether a shard 0 that was read from the table can merge: it is at rest, and was
+// not written for a second. If it is being written, the stream has its records, and they decide.
 func rested(zero table.Shard, now, after int64) bool {
 	return len(zero.Partial) == 0 && bucket.SubSat(now, zero.State.RF) >= 1000 && atRest(zero, now, after)
 }
 
 func tenth(n int64) int64 { return n / 10 * coolTenths }
 
-// few is how many writes of a shard in one batch say nothing about their rate.
+// few is the number of writes of a shard in one batch that is too small to show a rate.
 const few = 10
 
-// lively reports whether a second had more than a tenth of the writes that a partition can take. A
-// batch may begin and end within a second, so the rate within the refill instants counts too.
+// lively reports whether some second had more than a tenth of the writes that a partition can take.
+// A batch may begin and end within a second, so the rate within the refill instants counts too.
 func lively(changes []*stream.Change) bool {
 	var second, taken, later, first, last, ceiling int64
 	for _, c := range changes {
@@ -90,10 +88,10 @@ func lively(changes []*stream.Change) bool {
 }
 
 // busy reports whether the changes created within one second took four fifths of the meter's refill
-// of a second. The meter of a key that is written to at its very limit is never exhausted: DynamoDB
-// refuses any further write, and a refused write is not in the stream. An emulator may round the
-// time of creation more coarsely, so that changes of many seconds seem to lie in one. So their
-// refill instants have to lie within a second too.
+// per second. A key written at its limit never exhausts the meter: DynamoDB refuses all further
+// writes, and refused writes are not in the stream. An emulator may round creation times more
+// coarsely, so that many seconds of changes seem to be in one. So their refill instants must also
+// be within a second.
 func busy(changes []*stream.Change, shards int) bool {
 	var second, taken, first, last int64
 	for _, c := range changes {
@@ -118,22 +116,21 @@ func busy(changes []*stream.Change, shards int) bool {
 	return false
 }
 
-// perSecond returns the refill of the meter, slot i, in a second.
+// perSecond returns how much of the meter, slot i, refills per second.
 func perSecond(c *stream.Change, i int) int64 {
 	wcu := c.New.State.Slots[i]
 	return bucket.Potential(0, bucket.Rate{Amount: wcu.Amount, Period: wcu.Period}, 1000)
 }
 
-// exhausted reports whether the meter, refilled to the instant of the change, could
-// not pay one more write.
+// exhausted reports whether the meter, refilled to the instant of the change, could not pay for one
+// more write.
 func exhausted(c *stream.Change) bool {
 	s := c.New.State
 	return !s.NoClock && s.Index(bucket.WCU) >= 0 && metered(s, c.Created) < bucket.WCUPerWrite
 }
 
-// metered returns the level of the meter, which must be there, at an instant. Instants
-// of changes are known to the second and rounded down, so the refill is not
-// overestimated.
+// metered returns the level of the meter, which must exist, at an instant. The instants of changes
+// have a precision of a second and are rounded down, so the refill is not overestimated.
 func metered(s bucket.State, at int64) int64 {
 	i := s.Index(bucket.WCU)
 	wcu := s.Slots[i]

@@ -8,14 +8,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Owed names a day that may lack counts of its hours since it was summed, and the month around it.
-// In general: a window of the kind next to the finest, and the longer ones around it.
+// Owed names a day that may lack counts of its hours since it was last summed, and the month around
+// it. In general: a window of the second finest kind, and the longer ones around it.
 type Owed struct {
 	Bucket
 	Start int64 // of the window, epoch milliseconds
 }
 
-// MergeOwed returns all that is owed, sorted, each once. It takes owed over.
+// MergeOwed returns all owed sums, sorted and without duplicates. It takes ownership of owed.
 func MergeOwed(owed []Owed) []Owed {
 	slices.SortFunc(owed, func(a, b Owed) int {
 		return cmp.Or(a.Bucket.Compare(b.Bucket), cmp.Compare(a.Start, b.Start))
@@ -23,13 +23,13 @@ func MergeOwed(owed []Owed) []Owed {
 	return slices.Compact(owed)
 }
 
-// Owed returns the sum that is owed once a window of the bucket that begins at start is counted;
-// next is the kind next to the finest.
+// Owed returns the sum that is owed when a window of the bucket that begins at start is counted;
+// next is the second finest kind.
 func (t *Total) Owed(start int64, next Window) Owed {
 	return Owed{t.Bucket, next.Start(start)}
 }
 
-// sum is the sum of a window that begins at start.
+// sum returns the sum of a window that begins at start.
 func (o Owed) sum(w Window, start int64) ledger.Sum {
 	return ledger.Sum{
 		Namespace: o.Namespace, Resource: o.Resource, Entity: o.Entity,

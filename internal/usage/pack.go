@@ -8,18 +8,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// stateVersion is the first byte of the state. A state of another version counts
-// as lost.
+// stateVersion is the first byte of the state. A state of another version is treated as lost.
 const stateVersion = 2
 
-// packer writes a state.
+// packer encodes a state.
 type packer struct {
 	b    []byte
-	base int64 // epoch seconds that instants are counted from
+	base int64 // epoch seconds; instants are encoded relative to it
 	at   ledger.Position
-	last string // key before, of which the next repeats the beginning
+	last string // the previous key; the next one omits the beginning they share
 
-	names map[string]uint64 // lists of limits, numbered as they appear
+	names map[string]uint64 // lists of limits, numbered in order of appearance
 	now   []ledger.Count    // the last such list, and its number
 	named uint64
 }
@@ -29,7 +28,7 @@ func (w *packer) int(n int64)    { w.b = binary.AppendVarint(w.b, n) }
 func (w *packer) text(s string)  { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
 func (w *packer) bytes(s []byte) { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
 
-// first writes the base values that the rest refers to.
+// first writes the base values to which the rest is relative.
 func (w *packer) first(parts []Part) {
 	w.b = append(w.b, stateVersion)
 	if len(parts) > 0 {
@@ -46,7 +45,7 @@ func (w *packer) first(parts []Part) {
 	w.uint(uint64(len(parts)))
 }
 
-// key writes the key of a bucket, without the beginning that it shares with the last one.
+// key writes the key of a bucket, without the beginning shared with the previous one.
 func (w *packer) key(ns, resource, entity string) {
 	k := ns + "\x00" + resource + "\x00" + entity
 	same := 0
@@ -71,9 +70,9 @@ const (
 	runBorn = 1 << iota
 	runGone
 	runWide
-	runLives // two lives, not one
-	runFar   // positions whole, not as distances
-	runMoved // To differs in limits from From
+	runLives // two lives instead of one
+	runFar   // positions in full instead of distances
+	runMoved // To has other limits than From
 )
 
 func (w *packer) part(p *Part) {
@@ -159,7 +158,7 @@ func (w *packer) run(r *Run) {
 	}
 }
 
-// limits writes the names of counters, whole the first time and by number later.
+// limits writes the names of counters: in full the first time, then by number.
 func (w *packer) limits(counts []ledger.Count) {
 	if w.now != nil && sameLimits(w.now, counts) {
 		w.uint(w.named)

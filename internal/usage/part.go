@@ -6,32 +6,31 @@ import (
 	"strings"
 )
 
-// Bucket names a bucket. Lists of buckets are in the order of its fields.
+// Bucket identifies a bucket. Lists of buckets are sorted by its fields.
 type Bucket struct{ Namespace, Resource, Entity string }
 
-// Compare returns -1, 0 or 1 for a bucket before, the same as or after o.
+// Compare returns -1, 0 or 1 if b is before, equal to or after o.
 func (b Bucket) Compare(o Bucket) int {
 	return cmp.Or(strings.Compare(b.Namespace, o.Namespace), strings.Compare(b.Resource, o.Resource),
 		strings.Compare(b.Entity, o.Entity))
 }
 
-// Part is the runs of one bucket shard that fall into one window of the finest
-// kind.
+// Part is the runs of one bucket shard within one window of the finest kind.
 type Part struct {
 	Bucket
 	Shard  int
 	Start  int64 // of the window, epoch milliseconds
-	Oldest int64 // creation of its first record, epoch milliseconds
+	Oldest int64 // when its first record was created, epoch milliseconds
 
-	// Clock is the refill instant of the shard before the first record, epoch
-	// milliseconds. If it lies in a window, the shard was charged in that
-	// before, so that the snapshot has counted it.
+	// Clock is the refill instant of the shard before the first record, epoch milliseconds. If it
+	// is in a window, the shard was charged in that window before, so its snapshot has counted the
+	// shard.
 	Clock int64
-	// Follows is the start of the part that this one follows: that is written first, and
-	// counts everything up to here. 0: there was none.
+	// Follows is the start of the part before this one, which is written first and counts
+	// everything up to here. 0: there is none.
 	Follows int64
-	// Birth is the start of the window in which the shard was created, of the kind
-	// that parts are cut by; 0: not known.
+	// Birth is the start of the window, of the kind by which parts are cut, in which the shard was
+	// created; 0: unknown.
 	Birth int64
 	Runs  []Run // in order, not empty
 }

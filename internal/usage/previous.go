@@ -9,32 +9,32 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// remembered is how many snapshots one query looks through for the last one that counted
-// a shard. Ten cost half a read unit, and are enough unless other shards of the bucket were
-// active for ten hours without it.
+// remembered is how many snapshots one query returns, to find the last one that counted a shard.
+// Ten cost half a read unit, and are enough unless other shards of the bucket were active for ten
+// hours without this one.
 const remembered = 10
 
-// Remembered is the most queries for a mark. Records lost before all of their snapshots stay lost.
+// Remembered is the most queries for a mark. Records lost before all their snapshots stay lost.
 const Remembered = 6
 
 // Snapshots holds the snapshots read so far for a total. The zero Snapshots holds none.
 type Snapshots struct {
 	Known   bool
-	Current item.Item // the total's own, nil: there is none
+	Current item.Item // the total's own; nil: there is none
 
-	// Previous are earlier snapshots of the finest kind, latest first.
+	// Previous is the earlier snapshots of the finest kind, latest first.
 	PreviousKnown bool
 	Previous      []item.Item
 
-	// Seen are the total's own and the earlier snapshots of the bucket that were read, of
-	// all kinds, latest first.
+	// Seen is the snapshots of the bucket that were read, of all kinds, latest first: the total's
+	// own and earlier ones.
 	Seen  []item.Item
-	Whole bool // Seen are all that there are
+	Whole bool // Seen is complete
 	Sure  bool // they were read consistently
 }
 
-// Traced reports whether the answers to PreviousQuery have the last snapshot that
-// counted each shard.
+// Traced reports whether the answers to PreviousQuery include the last snapshot that counted each
+// shard.
 func (t *Total) Traced(items []item.Item) bool {
 	return !slices.ContainsFunc(t.Chains, func(c Part) bool {
 		return (!c.Runs[0].Born || t.Over) && c.Follows == 0 && !slices.ContainsFunc(items, func(it item.Item) bool {
@@ -44,8 +44,8 @@ func (t *Total) Traced(items []item.Item) bool {
 	})
 }
 
-// PreviousQuery finds the snapshots of the bucket up to the total's own, of all kinds of
-// windows, latest first. It may find some of other resources too: see [Total.Own].
+// PreviousQuery finds the snapshots of the bucket up to the total's own, of all kinds of windows,
+// latest first. It may also find snapshots of other resources: see [Total.Own].
 func (t *Total) PreviousQuery() item.Query {
 	k := t.Key()
 	prefix := layout.UsageKey(t.Namespace, t.Entity, t.Resource, "").SK
@@ -53,7 +53,7 @@ func (t *Total) PreviousQuery() item.Query {
 }
 
 // Own drops snapshots of other resources from the answers to PreviousQuery: the keys of the
-// resource gpt#2023 lie between the keys of gpt.
+// resource gpt#2023 lie between those that gpt has.
 func (t *Total) Own(items []item.Item) []item.Item {
 	return slices.DeleteFunc(items, func(it item.Item) bool {
 		resource := ledger.ResourceOf(it)
@@ -61,8 +61,8 @@ func (t *Total) Own(items []item.Item) []item.Item {
 	})
 }
 
-// Sift finds the total's own snapshot, and the earlier ones of its kind, among the answers
-// to PreviousQuery.
+// Sift finds the total's own snapshot, and the earlier ones of its kind, among the answers to
+// PreviousQuery.
 func (t *Total) Sift(items []item.Item) Snapshots {
 	known := Snapshots{Known: true, PreviousKnown: true, Seen: items}
 	for _, it := range items {
@@ -76,8 +76,7 @@ func (t *Total) Sift(items []item.Item) Snapshots {
 	return known
 }
 
-// startOf returns the start of a snapshot's window, epoch milliseconds, 0 if it
-// does not say.
+// startOf returns the start of a snapshot's window, epoch milliseconds, or 0 if it is not stored.
 func startOf(snapshot item.Item) int64 {
 	t, err := time.Parse(time.RFC3339, ledger.WindowStartOf(snapshot))
 	if err != nil {

@@ -22,17 +22,17 @@ func AllTotals(histories []History, finest Window) []Total {
 	return out
 }
 
-// Progress is how much of a total a snapshot has counted, in tokens by limit.
+// Progress is how much of a total is counted in a snapshot, in tokens by limit.
 type Progress struct {
-	Left    []ledger.Count // would be counted, including lost records before it
-	Counted []ledger.Count // is counted, because the mark is within it
-	// Behind is the part before the mark: it is counted, with an earlier or a later record, unless
+	Left    []ledger.Count // still to count, including lost records before the total
+	Counted []ledger.Count // counted, because the mark is within the total
+	// Behind is the part before the mark: it was counted with an earlier or a later record, unless
 	// the mark was the first of the shard.
 	Behind  []ledger.Count
-	Records int // that are behind
+	Records int // how many records are behind the mark
 }
 
-// Progress compares the total with its snapshot; nil is none.
+// Progress compares the total with its snapshot; nil means there is none.
 func (t *Total) Progress(snapshot item.Item) (p Progress) {
 	marks := ledger.MarksOf(snapshot)
 	var left, counted, behind ledger.Usage
@@ -52,7 +52,7 @@ func (t *Total) Progress(snapshot item.Item) (p Progress) {
 			addTally(&counted, own)
 		}
 	}
-	for _, u := range []*ledger.Usage{&left, &counted, &behind} { // denials are no tokens
+	for _, u := range []*ledger.Usage{&left, &counted, &behind} { // denials are not tokens
 		u.Counts = slices.DeleteFunc(u.Counts, func(c ledger.Count) bool { return c.Limit == bucket.Denied })
 	}
 	return Progress{Left: left.Counts, Counted: counted.Counts, Behind: behind.Counts, Records: int(behind.Events)}

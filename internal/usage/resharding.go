@@ -9,38 +9,38 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Resharding brings shards of one bucket to another count: shard 0 splits or merges, or others
-// catch up with it.
+// Resharding changes the count of a bucket's shards: shard 0 splits or merges, or other shards
+// follow it.
 type Resharding struct {
-	Zero  table.Shard // image of shard 0; for a single shard, its own
+	Zero  table.Shard // image of shard 0, or of the single shard to change
 	Count int         // the count to reach
 	Steps *shard.Plan
 
-	others []table.Shard // images of other shards, if known
+	others []table.Shard // images of other shards, if available
 	double bool          // shard 0 splits
-	merge  bool          // shard 0 merges; if it does neither, the others catch up
-	asks   bool          // the count is not known
+	merge  bool          // shard 0 merges; if it neither splits nor merges, the others follow
+	asks   bool          // the count must be read from shard 0
 	first  string
 }
 
-// Resume is the sequence number to resume from if the resharding is not finished.
+// Resume is the sequence number to resume from if the resharding fails.
 func (r Resharding) Resume() string { return r.first }
 
-// doubling splits shard 0.
+// doubling returns the split of shard 0.
 func doubling(zero table.Shard, first string) Resharding {
 	return Resharding{Zero: zero, Count: 2 * zero.State.Count(), Steps: shard.Double(zero), double: true,
 		first: first}
 }
 
-// merging merges shard 0, down to a count.
+// merging returns the merge of shard 0 down to count shards.
 func merging(zero table.Shard, others []table.Shard, count int, first string) Resharding {
 	return Resharding{
 		Zero: zero, Count: count, Steps: shard.Shrink(zero, count, others...), others: others, merge: true, first: first,
 	}
 }
 
-// following brings all shards to the count of shard 0; those below swept may have
-// been left behind.
+// following returns the resharding of all shards to the count of shard 0; shards below swept may
+// have been left behind.
 func following(zero table.Shard, others []table.Shard, swept int, first string) Resharding {
 	return Resharding{
 		Zero: zero, Count: zero.State.Count(), Steps: shard.Propagate(zero, others...).Sweep(swept),
@@ -48,18 +48,18 @@ func following(zero table.Shard, others []table.Shard, swept int, first string) 
 	}
 }
 
-// straggling brings one shard to the count that shard 0 has.
+// straggling returns the resharding of one shard to the count of shard 0.
 func straggling(b table.Shard, count int, first string) Resharding {
 	return Resharding{Zero: b, Count: count, Steps: shard.Follow(b, count), first: first}
 }
 
-// asking brings one shard to the count that shard 0 has, which has to be asked for it.
+// asking returns the resharding of one shard to the count of shard 0, which must be read first.
 func asking(b table.Shard, first string) Resharding {
 	return Resharding{Zero: b, Steps: shard.FollowAsking(b), asks: true, first: first}
 }
 
-// cooling is asking, but if shard 0 turns out to have been cool for so many milliseconds, it
-// merges instead.
+// cooling is asking, except that shard 0 merges if it turns out to have been cool for after
+// milliseconds.
 func cooling(b table.Shard, after int64, first string) Resharding {
 	r := asking(b, first)
 	r.Steps.Shrinking(func(zero table.Shard, now int64) int {
@@ -71,10 +71,10 @@ func cooling(b table.Shard, after int64, first string) Resharding {
 	return r
 }
 
-// changes reports whether the resharding is likely to write the shard.
+// changes reports whether the resharding probably writes shard k.
 func (r Resharding) changes(k int) bool {
 	switch {
-	case r.asks: // it is seldom behind
+	case r.asks: // it is rarely behind
 		return false
 	case r.merge:
 		return k == 0 || k >= r.Count
@@ -89,19 +89,19 @@ func (r Resharding) changes(k int) bool {
 	return false
 }
 
-// reshardings returns the reshardings that the shards of one bucket, sorted, need.
+// reshardings returns the reshardings that the sorted shards of one bucket need.
 //
 //   - Shard 0 has a count at which a share holds no token, or that no configuration
-//     allows: it merges. Such a count is never followed.
-//   - The count of shard 0 has changed: the others catch up. The change is in the
-//     stream once, so it counts whether or not anything was consumed. The same when
-//     a shard is seen that should not be there at all.
-//   - A shard is seen behind or ahead of the count of shard 0: it catches up. That
-//     finishes the work of an earlier invocation.
-//   - Shards are seen without shard 0, because nobody has written that one, or its
-//     records are in another shard of the stream: once a minute shard 0 is looked at.
-//   - Shard 0 is hot or at its limit: it doubles, unless a share could not hold the
-//     largest cost of the batch any more.
+//     allows: it merges. Other shards never follow such a count.
+//   - The count of shard 0 has changed: the others follow. The change is in the
+//     stream only once, so it counts whether or not anything was consumed. The same
+//     applies if a shard is seen that should not exist.
+//   - A shard has another count than shard 0: it follows. That finishes the work of
+//     an earlier invocation.
+//   - Shards are seen without shard 0, because nothing was written to it, or its
+//     records are in another shard of the stream: shard 0 is read once a minute.
+//   - Shard 0 is hot or at its limit: it doubles, unless a share could then no longer
+//     hold the largest cost of the batch.
 //   - The bucket has been cool for a while: shard 0 merges, to half its count.
 func reshardings(shards []History, conf Config) []Resharding {
 	zero := shards[0]
@@ -138,7 +138,7 @@ func reshardings(shards []History, conf Config) []Resharding {
 }
 
 // stragglers returns the reshardings that bring the batch's shards to the count of shard 0, which
-// has not changed in this batch.
+// did not change in this batch.
 func stragglers(shards []History, others []table.Shard, count int) []Resharding {
 	var out []Resharding
 	for i, o := range others {
@@ -154,16 +154,16 @@ func stragglers(shards []History, others []table.Shard, count int) []Resharding 
 	return out
 }
 
-// askEvery is the time, in ms, between two looks at shard 0, of a shard that is seen without
-// it; where buckets merge sooner than that, it is that time. Refill instants decide, so a
-// batch that is delivered again comes to the same. The time counts from the generation of
-// the shard: after a merge, the next look comes when the shards may merge again.
+// askEvery is the time, in ms, between two reads of shard 0 by a shard that is seen without it. If
+// buckets merge sooner than that, the time is theirs. It depends only on refill instants, so a
+// batch that is delivered again gives the same result. The time starts with the shard's generation:
+// after a merge, the next read comes when the shards may merge again.
 const askEvery = 60_000
 
 // unaccompanied returns the reshardings that bring shards seen without shard 0 to its count, or
-// merge shard 0. Each begins with a look at shard 0, one write unit, and mostly ends with it.
-// Without the merge, a bucket would stay divided for as long as nobody writes to shard 0. That can
-// be long, because the few processes that use a cool bucket each stay with one shard for a while.
+// merge shard 0. Each begins by reading shard 0, for one write unit, and usually ends with that.
+// Without such a merge, a bucket would stay divided until shard 0 is written. That can take long,
+// because the few processes that use a cool bucket each stay with one shard for a while.
 func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	var out []Resharding
 	rushed := slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
@@ -180,8 +180,8 @@ func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	return out
 }
 
-// asksAgain reports whether a shard is due to look at shard 0 again: some change is the first after
-// askEvery. late says that before that change the shard had not been written to for a second.
+// asksAgain reports whether a shard is due to read shard 0 again: some change is the first after
+// askEvery. late reports that before this change, the shard was not written for a second.
 func asksAgain(changes []*stream.Change, mergeAfter int64) (due, late bool) {
 	every := min(askEvery, max(mergeAfter, 1000))
 	for _, c := range changes {
@@ -193,9 +193,9 @@ func asksAgain(changes []*stream.Change, mergeAfter int64) (due, late bool) {
 	return due, late
 }
 
-// leftBehind returns the count below which shards may have been left behind, 0 if none may.
-// Two things leave shards behind: shard 0 is removed and created anew, or another client
-// lowers its count without a merge.
+// leftBehind returns the count below which shards may have been left behind, or 0 if none can be.
+// There are two causes: shard 0 is removed and created again, or another client lowers its count
+// without a merge.
 func leftBehind(zero History) int {
 	most := 0
 	for _, c := range zero.Changes {
@@ -207,9 +207,9 @@ func leftBehind(zero History) int {
 	return most
 }
 
-// recounted returns the sequence number of the first change of the count, empty if
-// there was none. A shard 0 that appears with more than one shard has siblings
-// somewhere, and so has one that had more when it was removed.
+// recounted returns the sequence number of the first change of the count, or "". A shard 0 that
+// appears with more than one shard has siblings somewhere, and so has one that had more when it was
+// removed.
 func recounted(zero History) string {
 	for _, c := range zero.Changes {
 		if c.Operation == stream.Remove && c.OldShards > 1 {
@@ -222,8 +222,8 @@ func recounted(zero History) string {
 	return ""
 }
 
-// largest returns the largest cost of the batch by slot of the state. The costs of one write count
-// as one.
+// largest returns the largest cost of the batch by slot of the state. The costs of one write are
+// added up.
 func largest(shards []History, s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
 	for _, b := range shards {

@@ -10,22 +10,22 @@ import (
 )
 
 // Run combines consecutive records of one bucket shard: the counters before the first and after the
-// last. Their difference is the consumption between, whether or not every record was seen. A run
-// lies in one life of the shard, and no limit that it starts with vanishes in it except at its end.
+// last. The difference is the consumption between them, even if some records are missing. A run is
+// within one life of the shard, and none of its first limits disappears before its end.
 type Run struct {
 	First, Last    ledger.Position
 	From, To       []ledger.Count // by limit, in whole tokens
 	Born           bool           // First created the shard: From is empty
-	Gone           bool           // Last removed it: To are its last counters
+	Gone           bool           // Last removed the shard: To are its last counters
 	FromGen, ToGen uint8          // see [table.GenerationByte]
-	Wide           bool           // one record of a shard with too many limits: From and To have the changed ones
+	Wide           bool           // one record of a shard with too many limits: From and To have only the changed ones
 	Events         int64          // records that changed consumption
 
-	whole bool // Born, but of all that happened since only the last counters are known: From are To
+	whole bool // Born, but only the last counters are known: From equals To
 }
 
-// maxNames is how many limits a mark keeps apart. A shard with more, which only
-// other clients make, is counted record by record.
+// maxNames is how many limits a mark can hold. A shard with more, which only other clients make, is
+// counted record by record.
 const maxNames = 64
 
 func newRun(c *stream.Change, at ledger.Position) Run {
@@ -53,13 +53,13 @@ func newRun(c *stream.Change, at ledger.Position) Run {
 	return r
 }
 
-// justBefore returns the run that says only where the shard stood before r.
+// justBefore returns a run that only stores the position of the shard before r.
 func justBefore(r Run) Run {
 	at := r.First.Before()
 	return Run{First: at, Last: at, From: r.From, To: r.From, FromGen: r.FromGen, ToGen: r.FromGen}
 }
 
-// links reports whether the change begins where the run ends and can go into it.
+// links reports whether the change begins where the run ends, and can be added to it.
 func (r *Run) links(c *stream.Change) bool {
 	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames ||
 		r.ToGen != table.GenerationByte(c.OldGeneration) {
@@ -74,14 +74,14 @@ func (r *Run) links(c *stream.Change) bool {
 			return false
 		}
 		if !u.Is && c.Operation != stream.Remove {
-			return false // a limit vanishes
+			return false // a limit disappears
 		}
 		i++
 	}
 	return i == len(r.To) && r.covered()
 }
 
-// covered reports whether no limit has vanished in the run.
+// covered reports whether no limit has disappeared in the run.
 func (r *Run) covered() bool {
 	for _, f := range r.From {
 		if _, ok := ledger.CountOf(r.To, f.Limit); !ok {
@@ -91,7 +91,7 @@ func (r *Run) covered() bool {
 	return true
 }
 
-// extend takes in a change that links.
+// extend adds a change that links.
 func (r *Run) extend(c *stream.Change, at ledger.Position) {
 	r.Last = at
 	r.Events += event(c)
@@ -111,8 +111,8 @@ func (r *Run) extend(c *stream.Change, at ledger.Position) {
 	}
 }
 
-// significant reports whether a change has to be counted: it moved a counter,
-// began or ended a life, or changed the generation, by which a life is known.
+// significant reports whether a change must be counted: it moved a counter, began or ended a life,
+// or changed the generation, which identifies a life.
 func significant(c *stream.Change) bool {
 	if c.Operation != stream.Modify || c.OldGeneration != c.New.Generation {
 		return true
@@ -125,7 +125,7 @@ func significant(c *stream.Change) bool {
 	return false
 }
 
-// event is 1 for a record that changed consumption, which a removal does not.
+// event returns 1 for a record that changed consumption; a removal does not.
 func event(c *stream.Change) int64 {
 	for _, u := range c.Used {
 		if u.Is && u.Before != u.After && u.Limit != bucket.Denied {
@@ -135,5 +135,5 @@ func event(c *stream.Change) int64 {
 	return 0
 }
 
-// position returns the place of a change among all of its bucket shard.
+// position returns the position of a change among all changes of its bucket shard.
 func position(c *stream.Change) ledger.Position { return ledger.PositionOf(c.Stream, c.Sequence) }

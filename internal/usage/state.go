@@ -7,14 +7,14 @@ import (
 	"errors"
 )
 
-// State goes from one batch to the next while a tumbling window is open. It is a list of planned
-// writes: losing it loses nothing, because the next record of a bucket shows all uncounted
-// consumption.
+// State is passed from one batch to the next while a tumbling window is open. It is a list of
+// planned writes. If it is lost, nothing is lost, because the next record of a bucket shows all
+// uncounted consumption.
 type State struct {
-	Parts []Part // not counted yet, as Extend returns it
+	Parts []Part // not yet counted, in the form that Extend returns
 }
 
-// stateMember is the one member of the state as Lambda carries it.
+// stateMember is the only member of the state's JSON object in Lambda.
 const stateMember = "zae"
 
 // owedVersion is the first byte of a packed list of [Owed].
@@ -22,8 +22,8 @@ const owedVersion = 2
 
 var errState = errors.New("not a state of this aggregator")
 
-// Oldest returns when the oldest record that is not counted was created, epoch
-// milliseconds; 0 if all are.
+// Oldest returns when the oldest uncounted record was created, epoch milliseconds, or 0 if all are
+// counted.
 func (s *State) Oldest() int64 {
 	oldest := int64(0)
 	for i := range s.Parts {
@@ -34,8 +34,8 @@ func (s *State) Oldest() int64 {
 	return oldest
 }
 
-// JSON returns the state as a JSON object. Of instants it keeps whole seconds, of
-// clocks only whether they lie in the window.
+// JSON returns the state as a JSON object. Instants are stored in whole seconds, and of clocks only
+// whether they are in the window.
 func (s *State) JSON() []byte {
 	w := packer{names: map[string]uint64{}}
 	w.first(s.Parts)
@@ -48,8 +48,8 @@ func (s *State) JSON() []byte {
 	return append(out, `"}`...)
 }
 
-// ParseState reads the state that JSON returned. Anything else is an error and an
-// empty state; nothing at all is no error.
+// ParseState parses the result of JSON. Anything else is an error and gives an empty state; an
+// empty text is not an error.
 func ParseState(text []byte) (State, error) {
 	packed, err := packedState(text)
 	if packed == nil || err != nil {
@@ -68,8 +68,9 @@ func ParseState(text []byte) (State, error) {
 	return State{Parts: parts}, nil
 }
 
-// packedState returns the member of the state, nothing in the first batch of a window. A state in
-// the form that JSON returns is not parsed as JSON: it has up to 700 KB, with every batch.
+// packedState returns the member of the state, or nothing in the first batch of a window. A state
+// in the form that JSON returns is not parsed as JSON, because it has up to 700 KB, with every
+// batch.
 func packedState(text []byte) ([]byte, error) {
 	const begin, end = `{"` + stateMember + `":"`, `"}`
 	if inner, ok := bytes.CutPrefix(text, []byte(begin)); ok {
@@ -91,7 +92,7 @@ func packedState(text []byte) ([]byte, error) {
 	return []byte(packed), nil
 }
 
-// PackOwed returns a list of owed sums as bytes; [UnpackOwed] is the inverse.
+// PackOwed encodes a list of owed sums; [UnpackOwed] is the inverse.
 func PackOwed(owed []Owed) []byte {
 	w := packer{b: []byte{owedVersion}}
 	w.uint(uint64(len(owed)))
@@ -103,8 +104,8 @@ func PackOwed(owed []Owed) []byte {
 	return w.b
 }
 
-// UnpackOwed reads the result of PackOwed; next is the kind of window next to the finest. Anything
-// else is an error and an empty list.
+// UnpackOwed decodes the result of PackOwed; next is the second finest kind of window. Anything
+// else is an error and gives an empty list.
 func UnpackOwed(b []byte, next Window) ([]Owed, error) {
 	r := unpacker{b: b}
 	if r.byte() != owedVersion {

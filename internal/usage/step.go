@@ -13,9 +13,9 @@ type Action int
 
 // The actions.
 const (
-	Done            Action = iota // nothing is left
-	ReadCurrent                   // learn Snapshots.Current
-	ReadPrevious                  // learn Snapshots.Previous
+	Done            Action = iota // nothing is left to do
+	ReadCurrent                   // read Snapshots.Current
+	ReadPrevious                  // read Snapshots.Previous
 	ReadSurely                    // the same, consistently
 	ReadNotes                     // read the items at Total.NoteKeys, and Forget
 	CountBeginnings               // count Beginnings, set Total.BeginningsCounted, and forget the Snapshots
@@ -29,27 +29,28 @@ type Step struct {
 	Update item.Update
 	At     int // of a Complete: which of Snapshots.Previous it writes
 
-	// Completed is of an Add, or Done: the starts of earlier windows that may have been
-	// completed for it. Their days are summed before the Add: nobody looks for them again.
+	// Completed is for an Add or Done: the starts of earlier windows that may have been completed
+	// for it. Their days are summed before the Add, because no later step finds them again.
 	Completed []int64
-	// Behind are the shards that bring nothing new: their records were lost, were counted
-	// with a later one, here or in an earlier window, and have come after all. Or they were deleted.
+	// Behind is the shards that add nothing new. Their records were lost, were counted with a later
+	// record, here or in an earlier window, and have now arrived after all; or the shards were
+	// deleted.
 	Behind []int
 
-	Beginnings []Part // of CountBeginnings: consumption of shards before their first records
-	// Unknown is of an Add: how many shards had consumption before their first records that may
-	// have been counted or not. It is not counted.
+	Beginnings []Part // for CountBeginnings: consumption of shards before their first records
+	// Unknown is for an Add: how many shards had consumption before their first records that may
+	// already be counted. It is not counted.
 	Unknown int
 }
 
-// Next returns the next step for the total. A snapshot that has counted up to the beginning of the
-// runs takes the difference, on this condition. A shard that it has not counted yet begins here;
-// but first the earlier snapshot that counted the shard is completed, if records between are
-// missing.
+// Next returns the next step for the total. If a snapshot has counted up to the beginning of the
+// runs, the step adds the difference, on this condition. A shard that the snapshot has not counted
+// begins here; but if records are missing before it, the earlier snapshot that counted the shard is
+// completed first.
 //
-// A bucket used 100 tokens until 14:50, and the record of 10 more at 14:55 is lost. The next record
-// shows 110 to 115, at 15:05: the hour of 14:00 is completed with 10, then the hour of 15:00 gets
-// 5.
+// Example: a bucket used 100 tokens until 14:50, and the record of 10 more at 14:55 is lost. The
+// next record, at 15:05, shows 110 to 115: the hour of 14:00 is completed with 10, then the hour of
+// 15:00 gets 5.
 func (t *Total) Next(known Snapshots) Step {
 	if !known.Known {
 		if !t.expected() || t.Over && t.creates() || t.ends() && !t.NotesRead {
@@ -74,7 +75,7 @@ func (t *Total) Next(known Snapshots) Step {
 	for at, previous := range known.Previous {
 		m := ledger.MarksOf(previous)
 		if others || !m.Any {
-			break // counted by another client, which saw the records that we did not
+			break // counted by another client, which saw the records missing here
 		}
 		if u, needed := t.complete(m, marks, known.Previous[:at]); needed {
 			if !known.Sure {
@@ -91,19 +92,19 @@ func (t *Total) creates() bool {
 	return slices.ContainsFunc(t.Chains, func(c Part) bool { return c.Runs[0].Born })
 }
 
-// expected reports whether each chain shows by itself whether the snapshot has a mark of it.
+// expected reports whether every chain determines by itself whether the snapshot has a mark of it.
 func (t *Total) expected() bool {
 	return !slices.ContainsFunc(t.Chains, func(c Part) bool {
 		return !c.Runs[0].Born && c.Follows == 0 && c.Clock < t.Start
 	})
 }
 
-// begins reports whether a chain without a mark may go on from an earlier window.
+// begins reports whether a chain without a mark may continue an earlier window.
 func (t *Total) begins(marks ledger.Marks) bool {
 	return slices.ContainsFunc(t.Chains, func(c Part) bool { return c.begins(marks, t) })
 }
 
-// blind is the write for a snapshot that was not looked at.
+// blind returns the write on a snapshot that was not read.
 func (t *Total) blind() Step {
 	u := t.usage()
 	moved := false
@@ -123,14 +124,14 @@ func (t *Total) blind() Step {
 		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: from, To: sum.mark})
 	}
 	if n, _ := ledger.CountOf(u.Counts, bucket.Denied); n != 0 || !moved {
-		// The count of denials is stored as a new value, not added. And where a limit has vanished,
-		// only the snapshot shows how much of it is not counted.
+		// The count of denials is stored as a new value, not added. And if a limit has disappeared,
+		// only the snapshot shows how much of it is not yet counted.
 		return Step{Action: ReadCurrent}
 	}
 	return Step{Action: Add, Update: u.Update()}
 }
 
-// exact is the write for a snapshot as it was seen.
+// exact returns the write on a snapshot in the state in which it was read.
 func (t *Total) exact(stored Snapshots, marks ledger.Marks) Step {
 	u := t.usage()
 	u.Seen = &marks
@@ -149,10 +150,10 @@ func (t *Total) exact(stored Snapshots, marks ledger.Marks) Step {
 				step.Completed = append(step.Completed, start)
 			}
 		}
-		// Mostly a chain begins after the mark of an earlier window. It does not if the chain
-		// completed that window. A counter ends three hours at 100, 110 and 120, and the record of
-		// the second is lost. When the third comes, the first hour is completed with 10. A replay
-		// brings the second after all: it counts nothing.
+		// Usually a chain begins after the mark of an earlier window. It does not if the chain
+		// completed that window. Example: a counter ends three hours at 100, 110 and 120, and the
+		// record of the second is lost. When the third arrives, the first hour is completed with
+		// 10. If a replay brings the second after all, it counts nothing.
 		counted = counted && c.Runs[0].First.Compare(mark.At) <= 0
 		if counted && c.Runs[len(c.Runs)-1].Last.Compare(mark.At) <= 0 {
 			step.Behind = append(step.Behind, c.Shard)

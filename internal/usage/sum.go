@@ -8,38 +8,38 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// A day is the sum of its hours, and a month of its days. It is summed anew from all of them
-// whenever one has changed. Summing it again does no harm: hours of 5, 0 and 7 tokens make a day of
-// 12 every time, in every process.
+// A day is the sum of its hours, and a month of its days. Whenever a part changes, the sum is
+// computed again from all of them. Doing that twice does no harm: hours of 5, 0 and 7 tokens make a
+// day of 12 every time, in every process.
 //
-// To sum, the aggregator reads the day, then its hours, consistently, and writes the day if it is
-// unchanged since the read. So no sum replaces one that has read later, and a refused sum reads the
-// hours again. A day is summed, or owed, after each change of an hour. So the last sum has seen all
-// hours.
+// The aggregator reads the day, then its hours, consistently, and writes the day if it is unchanged
+// since it was read. So no sum replaces one whose hours were read later, and a refused sum reads
+// the hours again. A day is summed, or owed, after each change of an hour. So the last sum has seen
+// all hours.
 //
-// While days were the shortest windows they were counted by marks, which the first sum removes. The
-// base of such a day is what it has counted besides the hours in it. A day of 42 tokens when hours
-// are counted too has a base of 42. A month with 100 tokens whose first days, of 60, are gone
-// already has a base of 60.
+// While days were the finest windows, they were counted by marks, which the first sum removes. The
+// base of such a day is its count without the hours in it. A day with 42 tokens, when hours begin
+// to be counted too, has a base of 42. A month with 100 tokens, of which the days that are gone had
+// 60, has a base of 60.
 //
-// Hours that another aggregator has counted are hours of the day. The hour of midnight is one only
-// if our aggregator has counted in it too: the Python aggregator counts its day and its month under
-// the same key.
+// Hours that another aggregator has counted are hours of the day. The hour of midnight is included
+// only if our aggregator has counted in it too: the Python aggregator counts its day and its month
+// under the same key.
 
 // SumKey returns the key of the owed window that begins at start.
 func (o Owed) SumKey(w Window, start int64) item.Key {
 	return layout.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
 }
 
-// PartsQuery finds the hours of a window of kind w that begins at start, and others:
-// [Owed.Sum] leaves them out.
+// PartsQuery finds the hours of a window of kind w that begins at start. It also finds other items,
+// which [Owed.Sum] ignores.
 func (o Owed) PartsQuery(w Window, start int64) item.Query {
 	first, last := o.SumKey(Hourly, start), o.SumKey(Hourly, w.End(start)-hourMillis)
 	return item.Query{PK: first.PK, From: first.SK, To: last.SK, Consistent: true}
 }
 
-// PartKeys returns the keys of the days of a month that begins at start. Of one that has
-// begun they end with tomorrow: to read a day that is not there costs as much.
+// PartKeys returns the keys of the days of a month that begins at start. For an unfinished month
+// they end with tomorrow, because reading an absent day costs as much.
 func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
 	end := w.End(start)
 	if start <= now {
@@ -54,18 +54,18 @@ func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
 // Summing is the input of the sum of one window.
 type Summing struct {
 	Owed
-	Window, Of Window // a day of hours
+	Window, Of Window // such as a day of hours
 	Start      int64  // of the window, epoch milliseconds
-	Changed    int64  // start of the only day of a month that has changed; 0: any may have
+	Changed    int64  // start of the only changed day of a month; 0: any may have changed
 	Until      Window // see [Expiry]
-	Days       int    // that a snapshot outlives its window
+	Days       int    // how many days a snapshot outlives its window
 
-	Stored item.Item   // the snapshot as it was before the parts were read; nil: there was none
-	Parts  []item.Item // as the table has them, others among them; nil ones are none
+	Stored item.Item   // the snapshot before the parts were read; nil: there was none
+	Parts  []item.Item // as read from the table, possibly with other items; nil ones are ignored
 }
 
-// Last reports whether only the last day of a stored month has changed: then the sum needs
-// only that one. Of the days before it holds the sum in Rest.
+// Last reports whether only the last day of a stored month has changed. The sum then needs only
+// this day, because Rest has the sum of the days before it.
 func (s Summing) Last() bool {
 	was := ledger.SummedOf(s.Stored)
 	last := len(was.Parts) - 1
@@ -73,12 +73,12 @@ func (s Summing) Last() bool {
 		!s.marked()
 }
 
-// marked reports whether the stored snapshot was counted by marks, as the shortest kind of window.
+// marked reports whether the stored snapshot was counted by marks, like the finest kind of window.
 func (s Summing) marked() bool { return ledger.MarksOf(s.Stored).Any }
 
 func (s Summing) place(start int64) int { return int((start - s.Start) / s.Of.End(0)) }
 
-// Sum returns the write that stores the sum; due is false if it is stored already.
+// Sum returns the write that stores the sum; due is false if it is already stored.
 func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	sum := s.sum(s.Window, s.Start)
 	sum.TTL, sum.Version = Expiry(now, s.Start, s.Until, s.Days), now
@@ -119,8 +119,8 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	return sum.Update(s.Stored)
 }
 
-// Replaced returns the write that removes a day of the Python aggregator from the counts, as the
-// sum counts the same records; due is false if there is none.
+// Replaced returns the write that removes a day of the Python aggregator from the counts, because
+// the sum counts the same records; due is false if there is none.
 func (s Summing) Replaced() (u item.Update, due bool) {
 	var hours ledger.Amount
 	for _, it := range s.Parts {
@@ -136,9 +136,9 @@ func (s Summing) Replaced() (u item.Update, due bool) {
 	return u, false
 }
 
-// gone reports whether parts of the stored sum have disappeared. It may name a part that is
-// missing, or have more records than its parts, or be so old that parts have expired. More records
-// prove nothing while days are the shortest windows for a time: hours catch up with them.
+// gone reports whether parts of the stored sum have disappeared: it names a part that is missing,
+// has more records than its parts, or is so old that parts have expired. More records prove nothing
+// shortly after days were the finest windows, because hours catch up with them.
 func (s Summing) gone(sum ledger.Sum, was ledger.Summed, now int64) bool {
 	events := sum.Events
 	if was.Base != nil {
@@ -155,7 +155,7 @@ func (s Summing) isPart(it item.Item) bool {
 		(resource == "" || resource == s.Resource)
 }
 
-// hasParts reports whether all parts of a sum up to an hour are among the snapshots of its bucket.
+// hasParts reports whether all parts of a sum up to an hour are among the bucket's snapshots.
 func hasParts(sum item.Item, snapshots []item.Item, hour int64) bool {
 	isDay := func(it item.Item) bool { return ledger.WindowOf(it) == string(Daily) }
 	of := Hourly

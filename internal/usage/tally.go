@@ -5,17 +5,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// tally is the growth that runs bring to a snapshot that has counted up to a mark.
+// tally is the growth that runs add to a snapshot that has counted up to a mark.
 type tally struct {
-	counts []ledger.Count // growth by limit; zeros are there
+	counts []ledger.Count // growth by limit, including zeros
 	events int64
-	mark   ledger.Mark // afterwards
+	mark   ledger.Mark // after the runs
 	moved  bool        // there is something to write
 }
 
 // tallyOf computes the growth by the runs; known is false if the shard has no mark in the snapshot.
-// Counting is by difference to the mark. Records before the mark add nothing. The consumption
-// between the mark and the first record is counted, even if its records were never seen.
+// It counts the difference to the mark: records before the mark add nothing, and the consumption
+// between the mark and the first record is counted even if its records were lost.
 func tallyOf(m ledger.Mark, known bool, runs []Run) tally {
 	t := tally{mark: m}
 	for _, r := range runs {
@@ -33,7 +33,7 @@ func tallyOf(m ledger.Mark, known bool, runs []Run) tally {
 	return t
 }
 
-// add counts one run from its base: the counters that are counted already.
+// add counts one run from its base: the counters already counted.
 func (t *tally) add(r Run, known bool) {
 	base := r.From
 	within := known && r.First.Compare(t.mark.At) <= 0
@@ -42,25 +42,25 @@ func (t *tally) add(r Run, known bool) {
 		base = t.mark.Used
 	case r.Born && !(r.whole && known): // created with 5: 5
 		base = nil
-	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // no mark, or one that says nothing: of 100 to 110 it is 10
-	case t.mark.Gone: // removed at the mark, then from 3 to 5: another life whose creation was not seen, 5
+	case !known, !t.mark.Gone && len(t.mark.Used) == 0: // no mark, or one without counters: from 100 to 110 is 10
+	case t.mark.Gone: // removed at the mark, then from 3 to 5: another life whose creation was lost, 5
 		base = nil
-	case sameLife(t.mark, r): // mark at 104, from 107 to 110: 6, of which 3 were not seen
+	case sameLife(t.mark, r): // mark at 104, from 107 to 110: 6, of which 3 were lost
 		base = t.mark.Used
-	default: // mark at 104, from 3 to 5 in another generation: neither was the end of the life before, 5
+	default: // mark at 104, from 3 to 5 in another generation: the end of the life before was lost too, 5
 		base = nil
 	}
 	grow := func(c ledger.Count) {
 		n, _ := ledger.CountOf(base, c.Limit)
 		if _, old := ledger.CountOf(r.From, c.Limit); !old && !within {
-			n = 0 // it began in the run, if not for the first time
+			n = 0 // it began within the run, and perhaps not for the first time
 		}
 		t.count(c.Limit, c.Tokens-n)
 	}
 	for _, c := range r.To {
 		grow(c)
 	}
-	for _, c := range r.From { // the last word of limits that vanish
+	for _, c := range r.From { // the last counters of limits that disappear
 		if _, ok := ledger.CountOf(r.To, c.Limit); !ok {
 			grow(c)
 		}
@@ -82,10 +82,10 @@ func (t *tally) count(limit string, tokens int64) {
 	t.counts = append(t.counts, ledger.Count{Limit: limit, Tokens: tokens})
 }
 
-// sameLife reports whether the run goes on with the life that the mark was made in. The same
+// sameLife reports whether the run continues the life in which the mark was made. The same
 // generation proves it. But generations also change within a life, and items of other clients have
-// none. Then counters that have fallen speak for a new life, because between two records much more
-// is taken than given back.
+// none. Then lower counters indicate a new life, because between two records much more is taken
+// than given back.
 func sameLife(m ledger.Mark, r Run) bool {
 	if m.Gen == r.FromGen && m.Gen != 0 {
 		return true

@@ -13,19 +13,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// shortest is the shortest period, in milliseconds, with thresholds: they would cost a quota of one
-// token a minute more than its requests do.
+// shortest is the shortest period, in milliseconds, that has thresholds: for a quota of one token a
+// minute, they would cost more than its requests.
 const shortest = hourMillis
 
 // Spent is the consumption of one quota in one period, in millitokens.
 type Spent struct {
 	Limit bucket.Limit
 	End   int64 // of the period
-	Spent int64 // negative when more was given back than taken
-	Of    int64 // the quota, and the credit of the period
+	Spent int64 // negative if more was given back than taken
+	Of    int64 // the quota plus the credit of the period
 }
 
-// reached returns which of the percents are spent, in their order: of 10 tokens 8 are 50 and 80.
+// reached returns the percents that are spent, in order: 8 of 10 tokens reach 50 and 80.
 func (s Spent) reached(percents []int) (out []int) {
 	for _, percent := range percents {
 		if p := int64(percent); s.Spent >= s.Of/100*p+(s.Of%100*p+99)/100 {
@@ -35,7 +35,7 @@ func (s Spent) reached(percents []int) (out []int) {
 	return out
 }
 
-// hasThresholds reports whether the next period is long enough for thresholds.
+// hasThresholds reports whether the period is long enough for thresholds.
 func (s Spent) hasThresholds() bool {
 	if n := s.Limit.FirstUse(); n > 0 {
 		return n >= shortest
@@ -43,27 +43,27 @@ func (s Spent) hasThresholds() bool {
 	return bucket.SubSat(s.Limit.Next(s.End), s.End) >= shortest
 }
 
-// spentOf returns the spent part of an image's share of the quota in slot i.
+// spentOf returns how much is spent of an image's share of the quota in slot i.
 func spentOf(s bucket.State, i int) int64 {
 	sl := s.Slots[i]
 	return bucket.SubSat(bucket.AddSat(s.CapacityOf(sl.Limit), sl.Extra), sl.Tokens)
 }
 
-// Spending is the spending of the quotas of one bucket in a batch.
+// Spending is how much of a bucket's quotas is spent, as of a batch.
 type Spending struct {
 	Bucket
-	// Shards is how many shards share the quotas. If they are several, no batch shows the
-	// consumption of the whole: they must be read, see [Spending.Sum].
+	// Shards is how many shards share the quotas. With several, no batch shows the consumption of
+	// the whole bucket: all shards must be read, see [Spending.Sum].
 	Shards int
-	Spent  []Spent // as images of the undivided bucket show it
+	Spent  []Spent // as shown by images of the undivided bucket
 	first  string
 }
 
-// Resume is the sequence number to resume from if a threshold could not be written.
+// Resume is the sequence number to resume from if a threshold cannot be written.
 func (s Spending) Resume() string { return s.first }
 
-// spending returns the batch's spending of the quotas of a bucket; due is false if it can reach no
-// threshold.
+// spending returns the spending of a bucket's quotas in the batch; due is false if it cannot reach
+// a threshold.
 func spending(shards []History, conf Config) (s Spending, due bool) {
 	b := shards[0]
 	s = Spending{Bucket: b.Bucket}
@@ -90,7 +90,7 @@ func spending(shards []History, conf Config) (s Spending, due bool) {
 	return s, true
 }
 
-// percents returns the parts of a quota that are reported when they are spent, ascending.
+// percents returns the percents of a quota to report, ascending.
 func (c Config) percents(limit string) []int {
 	if own, ok := c.Percents[limit]; ok {
 		return own
@@ -100,9 +100,9 @@ func (c Config) percents(limit string) []int {
 
 func (c Config) reports(sl bucket.Slot) bool { return sl.Renews() && len(c.percents(sl.Name)) > 0 }
 
-// whole returns the quotas of an undivided bucket that may have reached a threshold. Either the
-// change took the quota there, as from 7 of 10 tokens to 9. Or it is the first change of an hour:
-// that covers lost records and lowered limits, which no change shows, and costs a read an hour.
+// whole returns the quotas of an undivided bucket that may have reached a threshold: if the change
+// reached it, as from 7 of 10 tokens to 9, or if it is the first change of an hour. The latter
+// covers lost records and lowered limits, which no change shows, and costs one read per hour.
 func whole(c *stream.Change, conf Config) (out []Spent) {
 	state := c.New.State
 	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
@@ -137,8 +137,8 @@ func (s Spending) Keys() []item.Key {
 	return keys
 }
 
-// Wider returns the spending with as many shards as the shards that were read say there are. ok is
-// false if no more are to be read, or if a bucket of ours cannot have so many.
+// Wider returns the spending with the shard count that the shards read so far show. ok is false if
+// there are no more to read, or if none of our buckets can have so many.
 func (s Spending) Wider(shards []table.Shard) (wider Spending, ok bool) {
 	most := mostShards(shards)
 	ok = most > s.Shards && most <= bucket.MaxShards
@@ -153,14 +153,14 @@ func mostShards(shards []table.Shard) (most int) {
 	return most
 }
 
-// Sum returns the spending of a divided bucket's quotas, from all of its shards, which were read
-// one after the other. Each has its share of the quota and of the credit, so spent is
+// Sum returns the spending of a divided bucket's quotas, from all its shards, which were read one
+// after the other. Each has its share of the quota and of the credit, and so of the spending:
 //
 //	600 and 400 of shares of 1,000: 1,000 of 2,000, which are 50 %
 //
-// A share that is in an earlier period than others has spent nothing of the later one. If the
-// bucket was divided between two reads, the shards do not fit together: then Sum reports nothing,
-// and the record of the division comes in the stream.
+// A share in an earlier period than others has spent nothing of the later one. If the bucket was
+// divided between two reads, the shards do not fit together. Then Sum reports nothing; the record
+// of the division will follow in the stream.
 func (s Spending) Sum(shards []table.Shard) Spending {
 	if !fit(shards) {
 		return s
@@ -173,7 +173,7 @@ func (s Spending) Sum(shards []table.Shard) Spending {
 		for _, b := range shards {
 			if i := b.State.Index(sl.Name); i >= 0 {
 				sum.End = max(sum.End, b.State.Slots[i].End)
-				sum.Of = max(sum.Of, b.State.Slots[i].Capacity) // those to be raised will be
+				sum.Of = max(sum.Of, b.State.Slots[i].Capacity) // shares not yet raised will be
 			}
 		}
 		for _, b := range shards {
@@ -187,8 +187,8 @@ func (s Spending) Sum(shards []table.Shard) Spending {
 	return s
 }
 
-// fit reports whether the shards show one bucket at one instant: a shard exists exactly if the
-// count of the shard that it was split from includes it.
+// fit reports whether the shards show one bucket at one instant: a shard exists if and only if the
+// count of the shard from which it was split includes it.
 func fit(shards []table.Shard) bool {
 	most := mostShards(shards)
 	if most > bucket.MaxShards {
@@ -207,7 +207,7 @@ func fit(shards []table.Shard) bool {
 }
 
 // Thresholds returns the records of the thresholds that the spending has reached at now, grouped by
-// quota and period, ascending. They outlive the period as snapshots do their window.
+// quota and period, ascending. They outlive their period like snapshots their window.
 func (s Spending) Thresholds(now int64, conf Config) (out [][]ledger.Threshold) {
 	spent := slices.Clone(s.Spent)
 	slices.SortStableFunc(spent, func(a, b Spent) int {
@@ -225,7 +225,7 @@ func (s Spending) Thresholds(now int64, conf Config) (out [][]ledger.Threshold) 
 				End: q.End, Percent: p, Spent: bucket.WholeTokens(q.Spent), Quota: bucket.WholeTokens(q.Of),
 				At: layout.Timestamp(now), TTL: q.End/1000 + int64(conf.SnapshotTTLDays)*dayMillis/1000,
 			}
-			if item.Validate(t.Update()) == nil { // a stranger's names may be too long for a key
+			if item.Validate(t.Update()) == nil { // another client's names may be too long for a key
 				these = append(these, t)
 			}
 		}

@@ -12,38 +12,37 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// maxTotalShards is how many shards' runs one snapshot update carries: each adds
-// a condition, and DynamoDB takes expressions of 4 KB. Buckets with more shards
-// than that active take more than one update.
+// maxTotalShards is the greatest number of shards in one snapshot update: each adds a condition,
+// and DynamoDB accepts expressions of 4 KB. A bucket with more active shards takes more than one
+// update.
 const maxTotalShards = 32
 
-// Total is the counting to do in one usage snapshot: the runs that fall into its window, by bucket
-// shard.
+// Total is the counting to do in one usage snapshot: the runs within its window, by bucket shard.
 type Total struct {
 	Bucket
 	Window Window
 	Start  int64  // epoch milliseconds
 	Chains []Part // the runs, by shard
-	TTL    int64  // lifetime of the snapshot in case it is new, epoch seconds
+	TTL    int64  // lifetime of a new snapshot, epoch seconds
 
-	// Over is set when the window has ended. A later one may have been counted first, and may have
+	// Over is set if the window has ended. A later one may have been counted first, and may have
 	// completed an earlier one with this total's records. So even a creation is looked up in
 	// earlier snapshots.
 	Over bool
-	// Kept is an instant, epoch milliseconds: windows that ended before it may have
-	// lost their snapshot to TTL.
+	// Kept is an instant, epoch milliseconds: snapshots of windows that ended before it may have
+	// expired.
 	Kept int64
-	// BeginningsCounted is set once its shards' consumption before their first records is counted,
-	// or cannot be. Until then [Total.Next] asks for it.
+	// BeginningsCounted is set once the consumption of its shards before their first records is
+	// counted, or cannot be. Until then [Total.Next] asks for it.
 	BeginningsCounted bool
-	// NotesRead is set once runs that were deleted with their usage are dropped. Until then
-	// [Total.Next] asks for the notes if they matter.
+	// NotesRead is set once runs that were deleted together with their usage are dropped. Until
+	// then [Total.Next] asks for the notes if they matter.
 	NotesRead bool
-	forgotten []int // shards that were dropped
+	forgotten []int // dropped shards
 }
 
-// Totals returns the totals of parts of one bucket, which were cut by the kind of
-// window, by start. A total has one part of each shard.
+// Totals returns the totals of the parts of one bucket, by start; w is the kind of window by which
+// the parts were cut. A total has one part of each shard.
 func Totals(parts []Part, w Window) []Total {
 	var out []Total
 	for i := range parts {
@@ -76,7 +75,7 @@ func (t *Total) usage() ledger.Usage {
 	}
 }
 
-// addTally counts a tally into a usage.
+// addTally adds a tally to a usage.
 func addTally(u *ledger.Usage, t tally) {
 	u.Events += t.events
 	for _, c := range t.counts {

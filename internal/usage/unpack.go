@@ -10,23 +10,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// unpacker reads a state; bad sticks.
+// unpacker decodes a state. Once bad, it stays bad.
 type unpacker struct {
 	b    []byte
 	bad  bool
 	base int64
 	at   ledger.Position
-	last []byte // key before, of which the next repeats the beginning
+	last []byte // the previous key; the next one omits the beginning they share
 
-	ns, resource string // of the key before
+	ns, resource string // of the previous key
 	names        [][]string
 
-	// Runs and counts are cut from these: there are thousands of them.
+	// Runs and counts are cut from these, because there are thousands.
 	runs   []Run
 	counts []ledger.Count
 }
 
-// cut returns an empty slice with room for n, cut from a larger one; for none, nil.
+// cut returns an empty slice with room for n elements from a larger one; nil if n is zero.
 func cut[T any](from *[]T, n int) []T {
 	const atOnce = 1000
 	if n == 0 {
@@ -64,7 +64,7 @@ func (r *unpacker) int() int64 {
 
 func (r *unpacker) byte() byte { return r.bytes(1)[0] }
 
-// bytes returns so many bytes, a zero if there are not as many.
+// bytes returns n bytes, or a single zero if there are fewer.
 func (r *unpacker) bytes(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail()
@@ -77,7 +77,7 @@ func (r *unpacker) bytes(n uint64) []byte {
 
 func (r *unpacker) text() string { return string(r.bytes(r.uint())) }
 
-// count reads how many things follow, each of a byte or more.
+// count reads the number of following elements, each of at least one byte.
 func (r *unpacker) count() int {
 	n := r.uint()
 	if n > uint64(len(r.b)) {
@@ -87,7 +87,7 @@ func (r *unpacker) count() int {
 	return int(n)
 }
 
-// millis reads seconds after an instant; a result out of range is bad.
+// millis reads a number of seconds after an instant; a result out of range is bad.
 func (r *unpacker) millis(from int64) int64 {
 	const most = math.MaxInt64 / 4000
 	at := bucket.AddSat(from, r.int())

@@ -8,20 +8,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Config has the choices of an operator. All fields are required.
+// Config is the operator's settings. All fields are required.
 type Config struct {
 	Windows         []Window
-	SnapshotTTLDays int // days that a snapshot outlives its window
+	SnapshotTTLDays int // how many days a snapshot outlives its window
 	MaxShards       int
-	MergeAfter      int64 // ms since a bucket last split or merged, after which it merges if it is cool
-	// Percents are the parts of quotas that are reported when they are spent, ascending: by the
-	// name of the limit, under "" for all others.
+	MergeAfter      int64 // ms after a split or merge from which a cool bucket merges
+	// Percents is the percents of quotas to report when they are spent, ascending, by limit name;
+	// under "" for all others.
 	Percents map[string][]int
 }
 
-// Upkeep is the work that a batch asks for, besides usage: writes, and steps of writes. Its parts
-// do not depend on each other: each is conditional, and each may be written twice, or half, or not
-// at all, without harm to the others.
+// Upkeep is the work that a batch requires besides usage. Its parts are independent: each is
+// conditional, and may be written twice, partly or not at all without harm to the others.
 type Upkeep struct {
 	Refills     []Write      // of shards that would run dry
 	Reshardings []Resharding // buckets whose count of shards changes
@@ -29,8 +28,9 @@ type Upkeep struct {
 	Spendings   []Spending   // buckets whose quotas may have reached a threshold
 }
 
-// Decide returns the work that a folded batch asks for, besides usage. If the batch arrives again,
-// everything is refused by the image it was planned from. Shards that were removed need nothing.
+// Decide returns the work that a folded batch requires besides usage. If the batch arrives again,
+// all of it is refused, because of the image from which it was planned. Removed shards need no
+// work.
 func Decide(histories []History, now int64, conf Config) Upkeep {
 	var p Upkeep
 	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool { return !b.alive() })
@@ -53,8 +53,8 @@ func Decide(histories []History, now int64, conf Config) Upkeep {
 	return p
 }
 
-// keepWarm plans the refill of a shard, or else the mending of its lifetime. A shard that is about
-// to be split or merged is left alone: that is planned from the same image.
+// keepWarm plans the refill of a shard, or otherwise the correction of its lifetime. It ignores a
+// shard that is about to split or merge, which is planned from the same image.
 func (p *Upkeep) keepWarm(b History, now int64, changes []Resharding) {
 	for _, r := range changes {
 		if r.changes(b.Shard) {
@@ -68,24 +68,25 @@ func (p *Upkeep) keepWarm(b History, now int64, changes []Resharding) {
 	}
 }
 
-// refillSlack is by how many percent of its capacity a refill may show a nearly full level
-// too low: its image is as old as the stream is late.
+// refillSlack is by how many percent of its capacity a refill may show a nearly full level too low,
+// because its image is as old as the stream is late.
 const refillSlack = 2
 
-// Write is one write that a shard needs.
+// Write is a write on a shard.
 type Write struct {
 	History
 	Update item.Update
 }
 
-// Resume is the sequence number to resume from if it is not written.
+// Resume is the sequence number to resume from if the write fails.
 func (w Write) Resume() string { return w.last().Sequence }
 
-// Refill returns the refill of the shard as it is in image; due is false if it needs none. It needs
-// one when a stored level is low, and a refill gives this limit a token or more: less is not worth
-// a write. A level is low if it could not pay this batch once more: 6 tokens left after a batch
-// that took 10. The write meter is low below half. All limits are credited. If some limits of the
-// image cannot be refilled, the clients must do it: they know the limits.
+// Refill returns the refill of the shard in the state of image; due is false if it needs none. It
+// needs one if a stored level is low and the refill gives this limit at least one token: less is
+// not worth a write. A level is low if it could not pay for this batch once more, for example 6
+// tokens after a batch that took 10. The write meter is low below half. All limits are credited. If
+// some limits of the image cannot be refilled, the clients must do it, because they know all
+// limits.
 func (b History) Refill(image table.Shard, now int64) (w Write, due bool) {
 	if len(image.Partial) > 0 {
 		return w, false
@@ -93,13 +94,13 @@ func (b History) Refill(image table.Shard, now int64) (w Write, due bool) {
 	spent := b.spent(image.State)
 	var low []bucket.Slot
 	for i, sl := range image.State.Slots {
-		// Other clients double the shards when the write meter seems empty.
+		// Other clients double the shards if the write meter seems empty.
 		if spent[i] > 0 && sl.Tokens < spent[i] || sl.Name == bucket.WCU && sl.Tokens < sl.Capacity/2 {
 			low = append(low, sl)
 		}
 	}
 	if low == nil {
-		return w, false // as nearly always, and a plan takes longer than all else here
+		return w, false // as nearly always; a plan takes longer than everything else here
 	}
 	plan := table.Charge{Image: image, Now: now, Slack: refillSlack}.Plan()
 	for _, sl := range low {
@@ -110,8 +111,8 @@ func (b History) Refill(image table.Shard, now int64) (w Write, due bool) {
 	return w, false
 }
 
-// lifetime returns the mending of the ttl; due is false if the ttl is right. A split bucket must
-// not expire at all, an unsplit one not before it is full.
+// lifetime returns the correction of the ttl; due is false if the ttl is right. A split bucket must
+// not expire, and an unsplit one not before it is full.
 func (b History) lifetime(now int64) (w Write, due bool) {
 	image := b.last().New
 	w.History = b

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Window is a kind of span that usage is counted in. Windows are cut in UTC.
+// Window is a kind of time span in which usage is counted. Windows are in UTC.
 type Window string
 
-// The kinds of windows, by the names that snapshots carry.
+// The kinds of windows, by the names that snapshots store.
 const (
 	Hourly  Window = "hourly"
 	Daily   Window = "daily"
@@ -25,8 +25,8 @@ func ParseWindow(name string) (Window, error) {
 	return "", fmt.Errorf("window %q: want hourly, daily or monthly", name)
 }
 
-// Kinds returns some kinds of windows, shortest first. The first one, the finest, is
-// counted; each of the others is the sum of the one before.
+// Kinds returns kinds of windows, shortest first. The first one, the finest, is counted; each other
+// one is the sum of the one before.
 func Kinds(windows []Window) (kinds []Window) {
 	for _, w := range []Window{Hourly, Daily, Monthly} {
 		if slices.Contains(windows, w) {
@@ -41,8 +41,8 @@ const (
 	dayMillis  = 24 * hourMillis
 )
 
-// Start returns the start of the window that an instant lies in; both are epoch
-// milliseconds. An instant on a boundary belongs to the window it starts.
+// Start returns the start of the window that contains an instant; both are epoch milliseconds. An
+// instant on a boundary belongs to the window that starts there.
 func (w Window) Start(ms int64) int64 {
 	switch w {
 	case Hourly:
@@ -70,18 +70,17 @@ func (w Window) End(start int64) int64 {
 	panic("usage: bug: unknown window " + string(w))
 }
 
-// Expiry returns when a snapshot may go, epoch seconds. start is when its window begins; until is
-// the next longer kind that is counted, or the kind itself. The snapshot is kept for so many days
+// Expiry returns when a snapshot may be removed, epoch seconds. start is when its window begins;
+// until is the next longer kind that is counted, or the kind itself. The snapshot is kept for days
 // after the end of the longer window around it, or after now if that is later. So an hour is kept
-// for as long as its day may be summed anew. With a day for each, the hours of the 14th, from the
-// first to the last, go at the end of the 15th.
+// as long as its day may be summed again. If both are kept for a day, all hours of the 14th expire
+// at the end of the 15th.
 func Expiry(now, start int64, until Window, days int) int64 {
 	return max(now, until.End(until.Start(start)))/1000 + int64(days)*dayMillis/1000
 }
 
-// Part returns the start of a window in the form that stands in keys. The forms
-// differ by kind, so that the hour and the day that start together are two
-// snapshots: 2024-01-01T00:00:00Z, 2024-01-01, 2024-01.
+// Part returns the start of a window in the form used in keys. The forms differ by kind, so an hour
+// and a day with the same start are two snapshots: 2024-01-01T00:00:00Z, 2024-01-01, 2024-01.
 func (w Window) Part(start int64) string {
 	t := time.UnixMilli(start).UTC()
 	switch w {
@@ -95,7 +94,7 @@ func (w Window) Part(start int64) string {
 	panic("usage: bug: unknown window " + string(w))
 }
 
-// mod is the remainder that is never negative.
+// mod returns the remainder, which is never negative.
 func mod(a, b int64) int64 {
 	if m := a % b; m >= 0 {
 		return m
