@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Attributes of audit events. The archiver reads them as they are stored, not as [Audit].
+// Attributes of audit events. The archiver reads them in stored form, without [Audit].
 const (
 	AttrEventID   = "event_id"
 	AttrAt        = "timestamp"
@@ -37,16 +37,16 @@ type Audit struct {
 	ID        string // ULID
 	At        string // see [layout.Timestamp]
 	Action    string
-	Principal string    // empty: not known
+	Principal string    // empty: unknown
 	Resource  string    // empty: none
-	Details   item.Item // nil and empty are the same
+	Details   item.Item // nil and empty are equivalent
 	TTL       int64     // epoch seconds, 0: does not expire
 }
 
 // Key returns the key of the event.
 func (a Audit) Key() item.Key { return layout.AuditKey(a.Namespace, a.Subject, a.ID) }
 
-// Item returns the event as it is stored.
+// Item returns the event in stored form.
 func (a Audit) Item() item.Item {
 	k := a.Key()
 	it := layout.NewItem(k)
@@ -64,10 +64,10 @@ func (a Audit) Item() item.Item {
 	return layout.WithGSI4(item.Item(it), a.Namespace, k.PK)
 }
 
-// Create stores the event; sending it again does no harm.
+// Create stores the event. Sending it again does no harm.
 func (a Audit) Create() item.Put { return item.Put{Item: a.Item()} }
 
-// DecodeAudit reads an audit event.
+// DecodeAudit decodes an audit event.
 func DecodeAudit(it item.Item) (Audit, error) {
 	r := item.Reader{It: it}
 	var a Audit
@@ -84,8 +84,8 @@ func DecodeAudit(it item.Item) (Audit, error) {
 	return item.Decoded(&r, "audit", a)
 }
 
-// BucketLevels are the details of levels that were raised, in whole tokens by
-// limit, and the id of the operation, if it has one.
+// BucketLevels returns the details of raised levels, in whole tokens by limit, with the id of the
+// operation if it has one.
 func BucketLevels(tokens map[string]int64, id string) item.Item {
 	m := make(item.Item, len(tokens))
 	for limit, n := range tokens {

@@ -10,9 +10,9 @@ const (
 	noCounter = 0xE0
 )
 
-// appendCounter writes a counter: a small one in one byte below 0xC0, others
-// behind 0xC0 to 0xDF, which hold how many bytes follow less one and the two
-// highest bits. A negative one, which is rare, has 0xDF and eight bytes.
+// appendCounter encodes a counter: a small one in one byte below 0xC0, others after 0xC0 to 0xDF, a
+// byte with the number of following bytes minus one and the two highest bits. A negative one, which
+// is rare, is 0xDF and eight bytes.
 func appendCounter(b []byte, n int64) []byte {
 	u := uint64(n)
 	switch {

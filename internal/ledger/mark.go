@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A snapshot stores how far it has counted in binary attributes: other clients take every number
-// attribute of a snapshot for a limit. One attribute per bucket shard is its mark, and one, the
-// legend, holds the common part of all marks. Marks are short, so that a snapshot of 32 shards is
-// still written for one unit:
+// A snapshot stores how far it has counted in binary attributes, because other clients take every
+// number attribute of a snapshot for a limit. One attribute per bucket shard is its mark, and one,
+// the legend, holds the common part of all marks. Marks are short, so that writing a snapshot of 32
+// shards still costs one unit:
 //
 //	mark      byte of the generation, counter of each limit of the legend, position
 //	byte      see GenerationByte of internal/table
@@ -24,8 +24,8 @@ import (
 //	          in an earlier or later one 0xE1 or 0xFD, 8 bytes, 1 byte n, n bytes
 //	gone      0xFE instead of the counters
 //
-// Bytes compare like positions when the bytes before them are equal: so a condition can ask for a
-// mark with these counters and any earlier position.
+// Encoded positions compare like positions if the bytes before them are equal, so a condition can
+// require a mark with these counters and any earlier position.
 const (
 	attrLegend = "_#"
 	// prefixMark precedes the shard in the name of a mark, in base 32; from
@@ -40,22 +40,22 @@ const (
 	goneCounter = 0xFE
 )
 
-// Legend says how to read the marks of one snapshot.
+// Legend is the key to the marks of one snapshot.
 type Legend struct {
-	Stream int64    // the stream that positions are in unless they say otherwise
-	Limits []string // the order of the counters in marks; only ever appended to
+	Stream int64    // the stream of positions without a stream of their own
+	Limits []string // the order of the counters in marks; it only grows at the end
 }
 
-// Mark is how far a snapshot has counted one bucket shard: everything up to the
-// record at At, after which the counters were Used.
+// Mark is how far a snapshot has counted one bucket shard: all records up to At, after which the
+// counters were Used.
 type Mark struct {
 	At   Position
-	Used []Count // by name; counters of zero are different from none
+	Used []Count // by name; a zero counter differs from no counter
 	Gone bool    // the shard was removed at At; there are no counters
 	Gen  uint8   // of the shard, see GenerationByte of internal/table
 }
 
-// With returns the legend with the limits that it lacks appended.
+// With returns the legend with missing limits appended.
 func (l Legend) With(used []Count) Legend {
 	for _, c := range used {
 		if !slices.Contains(l.Limits, c.Limit) {
@@ -91,7 +91,7 @@ func parseLegend(b []byte) (l Legend, ok bool) {
 	return l, true
 }
 
-// prefix returns the bytes of a mark up to its position.
+// prefix returns the bytes of a mark before its position.
 func (l Legend) prefix(m Mark) []byte {
 	b := []byte{m.Gen}
 	if m.Gone {
@@ -124,7 +124,7 @@ func (l Legend) position(p Position) []byte {
 
 func (l Legend) mark(m Mark) []byte { return append(l.prefix(m), l.position(m.At)...) }
 
-// parse is the inverse of mark; ok is false if b is not one of its results.
+// parse is the inverse of mark; ok is false if b is not a mark.
 func (l Legend) parse(b []byte) (m Mark, ok bool) {
 	if len(b) < 2 {
 		return m, false
@@ -163,7 +163,7 @@ func (l Legend) parse(b []byte) (m Mark, ok bool) {
 	return m, ok
 }
 
-// CountOf returns the count of a limit in a list; ok is false if it has none.
+// CountOf returns the count of a limit in a list; ok is false if the list lacks it.
 func CountOf(list []Count, limit string) (n int64, ok bool) {
 	for _, c := range list {
 		if c.Limit == limit {
@@ -190,7 +190,8 @@ func shardOfMark(attr string) (int, bool) {
 	return int(n), err == nil && n >= 0 && attrMark(int(n)) == attr
 }
 
-// Marks is how far a snapshot has counted. A nil snapshot, and one that another client made, has none.
+// Marks is how far a snapshot has counted. A nil snapshot has no marks, and neither has one that
+// another client made.
 type Marks struct {
 	Legend Legend
 	Any    bool // some shard is counted here
@@ -199,7 +200,7 @@ type Marks struct {
 	legend   []byte // as stored; nil: none
 }
 
-// MarksOf reads the marks of a snapshot. An attribute in another form reads as nothing counted.
+// MarksOf decodes the marks of a snapshot. An attribute in another form counts as no mark.
 func MarksOf(snapshot item.Item) Marks {
 	m := Marks{snapshot: snapshot}
 	v, ok := snapshot[attrLegend].(*types.AttributeValueMemberB)
@@ -213,7 +214,7 @@ func MarksOf(snapshot item.Item) Marks {
 	return m
 }
 
-// Snapshot returns the snapshot that the marks are of.
+// Snapshot returns the snapshot to which the marks belong.
 func (m Marks) Snapshot() item.Item { return m.snapshot }
 
 // Shard returns the mark of a shard; ok is false if there is none.

@@ -9,35 +9,34 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Another aggregator, which knows no marks, may have counted in a snapshot while ours did not run.
-// Then the consumption between a mark and the next record is counted already. The snapshot shows
-// it: as long as only our aggregator counts, each limit's count is the sum of the counters in all
-// marks less an origin. The origin is where the counters stood when counting began, all that was
-// given up included; it is stored, and ordinary writes leave it alone.
+// Another aggregator, without marks, may have counted in a snapshot while ours did not run. The
+// consumption between a mark and the next record is then already counted. The snapshot shows it: as
+// long as only our aggregator counts, each limit's count is the sum of the counters in all marks
+// minus an origin. The origin is the sum of the counters when counting began, including everything
+// that was given up; it is stored, and ordinary writes do not change it.
 //
-// The counts of others before the first mark are part of the origin, and do not show later. So an
-// attribute of its own records for good that others have counted.
+// Counts that others made before the first mark are part of the origin, and do not show later. So a
+// separate attribute permanently records that others have counted.
 //
 //	origin    1 and the origins of the legend's limits, as zigzag varints;
-//	          0 and the position of the write that gave them up, if they are not known
+//	          0 and the position of the write that gave them up, if they are unknown
 //	shared    1
 const (
 	attrOrigin = "_="
 	attrShared = "_+"
 )
 
-// givenUp is an origin that is not known. No two writes give up the same, so that one
-// which was planned from a look before the other is refused.
+// givenUp returns an unknown origin. It differs for every write, so a write planned from a snapshot
+// before another one gave up its origin is refused.
 func (u Usage) givenUp() []byte { return append([]byte{0}, u.Moves[0].To.At.Pack()...) }
 
-// Shared reports whether others are known to have counted in the snapshot, before ours
-// or since.
+// Shared reports whether others have certainly counted in the snapshot, before ours or since.
 func (m Marks) Shared() bool {
 	return !m.Any || m.snapshot[attrShared] != nil || len(m.Others()) > 0
 }
 
-// Others returns how much more the snapshot has counted, by limit, than ours has:
-// zeros are left out. It may be too little, never too much.
+// Others returns how much more the snapshot has counted, by limit, than our aggregator, without
+// zeros. It may be too little, never too much.
 func (m Marks) Others() (out []Count) {
 	origin, ok := m.origin()
 	sums, complete := m.sums()
@@ -53,8 +52,7 @@ func (m Marks) Others() (out []Count) {
 	return out
 }
 
-// origin returns the origins in the order of the legend; ok is false if they are not
-// known.
+// origin returns the origins in the order of the legend; ok is false if they are unknown.
 func (m Marks) origin() (out []int64, ok bool) {
 	b := m.rawOrigin()
 	if len(b) == 0 || b[0] != 1 {
@@ -77,8 +75,8 @@ func (m Marks) rawOrigin() []byte {
 	return nil
 }
 
-// sums adds up the counters of all marks, in the order of the legend; complete is
-// false if some mark does not say them.
+// sums adds up the counters of all marks, in the order of the legend; complete is false if some
+// mark lacks them.
 func (m Marks) sums() (out []int64, complete bool) {
 	out, complete = make([]int64, len(m.Legend.Limits)), true
 	for _, shard := range m.Shards() {
@@ -89,10 +87,10 @@ func (m Marks) sums() (out []int64, complete bool) {
 	return out, complete
 }
 
-// counts reports whether the mark has the counters of its shard.
+// counts reports whether the mark has counters, or its shard was removed.
 func (m Mark) counts() bool { return m.Gone || len(m.Used) > 0 }
 
-// addTo adds the counters of the mark, times sign, to sums in the legend's order.
+// addTo adds sign times the mark's counters to sums in the legend's order.
 func (m Mark) addTo(sums []int64, l Legend, sign int64) {
 	for i, limit := range l.Limits {
 		n, _ := CountOf(m.Used, limit)
@@ -108,14 +106,14 @@ func packOrigin(origin []int64) []byte {
 	return b
 }
 
-// keepOrigin adds attributes that keep the origin true to the update, which writes marks by the
-// legend, and returns the condition for them.
+// keepOrigin adds to an update that writes marks the attributes that keep the origin correct, and
+// returns the condition for them.
 func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	if u.Seen == nil {
 		u.assumeOrigin(up, l)
 		return nil
 	}
-	// The snapshot's new count, less our part of it, is the origin.
+	// The origin is the sum of the marks minus our part of the snapshot's new count.
 	sums, complete := u.Seen.after(l, u.Moves).sums()
 	for i, limit := range l.Limits {
 		n, ok := countedIn(u.Seen.snapshot, limit)
@@ -141,9 +139,9 @@ func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	return []item.Cond{item.Compare(attrOrigin, item.Eq, item.B(stored))}
 }
 
-// assumeOrigin is keepOrigin for a snapshot that was not seen: it is new, or goes on
-// from the marks that are expected. An origin that would turn out too low is given
-// up; one that is too high finds too little of others.
+// assumeOrigin is keepOrigin for a snapshot that was not read: it is new, or continues from the
+// expected marks. An origin that would be too low is given up; one that is too high only finds too
+// few counts of others.
 func (u Usage) assumeOrigin(up *item.Update, l Legend) {
 	origin := make([]int64, len(l.Limits))
 	known, fresh := true, true
@@ -169,7 +167,7 @@ func (u Usage) assumeOrigin(up *item.Update, l Legend) {
 	}
 }
 
-// after returns the marks as they are once the moves are made.
+// after returns the marks after the moves.
 func (m Marks) after(l Legend, moves []Move) Marks {
 	next := item.Item{}
 	for name, value := range m.snapshot {

@@ -11,10 +11,10 @@ import (
 )
 
 // Lists of owed sums of longer usage windows are items of the reserved namespace, all under one
-// partition key and in the order of their creation. They expire; a cursor stores how far they are
-// counted, and the process that counts.
+// partition key and in order of creation. They expire. A cursor stores up to where they are
+// counted, and which process is counting.
 const (
-	// OwedPK is their partition key. Policies name it.
+	// OwedPK is their partition key. Policies refer to it.
 	OwedPK = layout.TableNamespace + "/OWED#"
 
 	skOwedCursor = "#CURSOR"
@@ -23,11 +23,11 @@ const (
 	attrClaimed  = "claimed"
 )
 
-// OwedList is a list of buckets whose longer usage windows have to catch up.
+// OwedList is a list of buckets whose longer usage windows are out of date.
 type OwedList struct {
 	Created int64  // epoch milliseconds
-	Packed  []byte // as internal/usage packs it
-	TTL     int64  // epoch seconds, after which nobody needs it
+	Packed  []byte // encoded by internal/usage
+	TTL     int64  // epoch seconds, from which on the list is not needed any more
 }
 
 // Put returns the write that stores the list.
@@ -39,8 +39,8 @@ func (l OwedList) Put() item.Put {
 	return item.Put{Item: item.Item(it)}
 }
 
-// OwedBetween finds the lists that were created from one instant on and before
-// another, the oldest first; both are epoch milliseconds.
+// OwedBetween finds the lists created at or after one instant and before another, oldest first;
+// both are epoch milliseconds.
 func OwedBetween(from, to int64) item.Query {
 	return item.Query{PK: OwedPK, From: owedSK(from), To: owedSK(to)}
 }
@@ -58,19 +58,18 @@ func owedSK(ms int64) string { return fmt.Sprintf("%015d", max(0, ms)) }
 // OwedCursorKey is the key of the cursor.
 func OwedCursorKey() item.Key { return item.Key{PK: OwedPK, SK: skOwedCursor} }
 
-// OwedCursor says which lists are counted: those created before Counted. Until
-// Claimed somebody is at the next ones. Both are epoch milliseconds.
+// OwedCursor records which lists are counted: those created before Counted. Until Claimed, a
+// process is counting the next ones. Both are epoch milliseconds.
 type OwedCursor struct{ Counted, Claimed int64 }
 
-// DecodeOwedCursor reads the cursor; nil, or one that is not of this form, has
-// counted nothing.
+// DecodeOwedCursor decodes the cursor. A nil or invalid one has counted nothing.
 func DecodeOwedCursor(it item.Item) OwedCursor {
 	r := item.Reader{It: it}
 	return OwedCursor{r.Int(attrCounted), r.Int(attrClaimed)}
 }
 
-// Claim returns the write that claims the next lists until then. It is refused if
-// the cursor is not as it was read.
+// Claim returns the write that claims the next lists until an instant. It is refused if the cursor
+// has changed since it was read.
 func (c OwedCursor) Claim(until int64) item.Update {
 	return item.Update{
 		Key: OwedCursorKey(),
@@ -79,8 +78,8 @@ func (c OwedCursor) Claim(until int64) item.Update {
 	}
 }
 
-// Advance returns the write that ends the claim made with until: the lists created
-// before the instant counted are counted.
+// Advance returns the write that ends the claim made with until, and marks the lists created before
+// counted as counted.
 func (c OwedCursor) Advance(until, counted int64) item.Update {
 	return item.Update{
 		Key:    OwedCursorKey(),
@@ -90,7 +89,7 @@ func (c OwedCursor) Advance(until, counted int64) item.Update {
 	}
 }
 
-// isOr0 holds when the attribute has the value; none is 0.
+// isOr0 holds if the attribute has the value; an absent one counts as 0.
 func isOr0(attr string, n int64) item.Cond {
 	if n == 0 {
 		return item.Absent(attr)

@@ -10,12 +10,12 @@ import (
 )
 
 // Position is the place of a stream record among all records of its bucket shard. Sequence numbers
-// order the records of one stream only: when the stream is disabled and enabled again, or the table
+// only order the records of one stream: if the stream is disabled and enabled again, or the table
 // restored, the new stream's numbers may be lower. So the stream comes first. Positions can be
 // compared with ==; the zero Position is before all records.
 type Position struct {
 	Stream    int64 // when the stream was enabled, epoch seconds; 0: unknown, before all others
-	top       uint8 // the digits of the sequence number before its last 38
+	top       uint8 // the digits of the sequence number before the last 38
 	high, low uint64
 }
 
@@ -23,13 +23,13 @@ const (
 	lowDigits      = 19
 	tenToLowDigits = 10_000_000_000_000_000_000
 	sequenceDigits = sequence.MaxDigits
-	// packedNumber is the most bytes a packed sequence number has.
+	// packedNumber is the greatest length of a packed sequence number in bytes.
 	packedNumber = 17
 )
 
-// PositionOf returns the position of the record with that sequence number, up to
-// 40 decimal digits with or without leading zeros, in the stream that was enabled
-// then. Anything but digits counts as 0.
+// PositionOf returns the position of the record with a sequence number, up to 40 decimal digits
+// with or without leading zeros, in the stream enabled at the given time. Anything but digits
+// counts as 0.
 func PositionOf(stream int64, sequence string) Position {
 	p := Position{Stream: stream}
 	n := min(len(sequence), sequenceDigits)
@@ -48,13 +48,13 @@ func PositionOf(stream int64, sequence string) Position {
 	return p
 }
 
-// Compare returns -1, 0 or 1 for a position before, at or after o.
+// Compare returns -1, 0 or 1 if p is before, at or after o.
 func (p Position) Compare(o Position) int {
 	return cmp.Or(cmp.Compare(p.Stream, o.Stream), cmp.Compare(p.top, o.top), cmp.Compare(p.high, o.high),
 		cmp.Compare(p.low, o.low))
 }
 
-// Before returns the last position before p in the same stream; sequence number 0 returns itself.
+// Before returns the last position before p in the same stream; for sequence number 0, p itself.
 func (p Position) Before() Position {
 	switch {
 	case p.low > 0:
@@ -67,21 +67,21 @@ func (p Position) Before() Position {
 	return p
 }
 
-// Since returns how far p is after o, if it is in the same stream and near
-// enough; [Position.Plus] is the inverse.
+// Since returns the distance of p after o; ok is false if it is in another stream, or too far away.
+// [Position.Plus] is the inverse.
 func (p Position) Since(o Position) (distance uint64, ok bool) {
 	near := p.Stream == o.Stream && p.top == o.top && p.high == o.high && p.low >= o.low
 	return p.low - o.low, near
 }
 
-// Plus returns the position so far after p.
+// Plus returns the position at a distance after p.
 func (p Position) Plus(distance uint64) Position {
 	p.low += distance
 	return p
 }
 
-// Pack returns the sequence number in as few bytes as hold it, which compare like
-// the numbers when they are as many.
+// Pack returns the sequence number in as few bytes as possible. Results of the same length compare
+// like the numbers.
 func (p Position) Pack() []byte {
 	var b [packedNumber]byte
 	b[0] = p.top
@@ -90,7 +90,7 @@ func (p Position) Pack() []byte {
 	return b[packedNumber-p.packed():]
 }
 
-// packed returns how many bytes Pack returns.
+// packed returns the length of the result of Pack.
 func (p Position) packed() int {
 	switch {
 	case p.top > 0:
@@ -101,7 +101,7 @@ func (p Position) packed() int {
 	return (bits.Len64(p.low) + 7) / 8
 }
 
-// UnpackPosition is the inverse of [Position.Pack]; ok is false if b is not one of its results.
+// UnpackPosition is the inverse of [Position.Pack]; ok is false if b is not a result of Pack.
 func UnpackPosition(stream int64, b []byte) (p Position, ok bool) {
 	var all [packedNumber]byte
 	if len(b) > packedNumber {
@@ -113,7 +113,7 @@ func UnpackPosition(stream int64, b []byte) (p Position, ok bool) {
 	return p, p.packed() == len(b) && p.high < tenToLowDigits && p.low < tenToLowDigits
 }
 
-// String returns the digits of the sequence number, 40 of them.
+// String returns the sequence number with 40 digits.
 func (p Position) String() string {
 	digits := func(n uint64, width int) string {
 		b := []byte(strings.Repeat("0", width))

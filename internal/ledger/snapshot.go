@@ -17,21 +17,21 @@ type Snapshot struct {
 
 	Window string // hourly, daily or monthly
 	Start  string // start of the window, RFC 3339, UTC
-	Part   string // the end of the sort key; foreign ones repeat Start
+	Part   string // the end of the sort key; other clients repeat Start
 
 	Counts map[string]int64 // whole tokens by limit; nil: none
 	Denied int64            // requests
 	Events int64            // records that changed consumption
 	Legend Legend           // the common part of the marks
-	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: by another client
+	Marks  map[int]Mark     // how far is counted, by bucket shard; nil: another client's snapshot
 	TTL    int64            // epoch seconds, 0: does not expire
 }
 
 // Key returns the key of the snapshot.
 func (s Snapshot) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
 
-// Item returns the snapshot as it is stored: the goldens of the wire format, and tests
-// that meet stored ones. The aggregator writes by [Usage].
+// Item returns the snapshot in stored form, for the wire format goldens and for tests. The
+// aggregator writes with [Usage].
 func (s Snapshot) Item() item.Item {
 	k := s.Key()
 	it := layout.NewItem(k)
@@ -57,8 +57,8 @@ func (s Snapshot) Item() item.Item {
 	return item.Item(it)
 }
 
-// DecodeSnapshot reads a usage snapshot, also one of another client. Window and
-// start come from the attributes, never from the key (design D10).
+// DecodeSnapshot decodes a usage snapshot of ours or of another client. Window and start come from
+// the attributes, never from the key (design D10).
 func DecodeSnapshot(it item.Item) (Snapshot, error) {
 	r := item.Reader{It: it}
 	var s Snapshot
@@ -79,7 +79,7 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 		}
 		n, whole := item.Saturated(v)
 		if !whole {
-			n = r.Int(attr) // which fails
+			n = r.Int(attr) // this fails
 		}
 		if s.Counts == nil {
 			s.Counts = make(map[string]int64)
@@ -97,16 +97,15 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 	return item.Decoded(&r, "usage", s)
 }
 
-// WindowOf returns the kind of window of a snapshot, empty if it does not say.
+// WindowOf returns a snapshot's kind of window, or "" if it is not stored.
 func WindowOf(snapshot item.Item) string { return (&item.Reader{It: snapshot}).Str(layout.AttrWindow) }
 
-// WindowStartOf returns the start of a snapshot's window, RFC 3339, empty if it
-// does not say.
+// WindowStartOf returns the start of a snapshot's window, RFC 3339, or "" if it is not stored.
 func WindowStartOf(snapshot item.Item) string {
 	return (&item.Reader{It: snapshot}).Str(attrWindowStart)
 }
 
-// ResourceOf returns the resource of a snapshot, empty if it does not say.
+// ResourceOf returns the resource of a snapshot, or "" if it is not stored.
 func ResourceOf(snapshot item.Item) string {
 	return (&item.Reader{It: snapshot}).Str(layout.AttrResource)
 }

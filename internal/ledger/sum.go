@@ -27,25 +27,25 @@ type Sum struct {
 	Part   string // the start in the form that is unique to the kind of window
 	TTL    int64  // epoch seconds, set when the snapshot is created
 
-	Amount // of the parts
+	Amount // sum of the parts
 	Summed
 }
 
 // Summed describes a sum in its snapshot.
 type Summed struct {
-	Version int64   // greater than the version before it; 0: the snapshot is no sum
-	Parts   []int   // places of its parts, in order: 0 for the first hour of a day
-	Base    *Amount `json:",omitempty"` // counted besides the parts; nil: nothing
-	Rest    *Amount `json:",omitempty"` // of the parts but the last; nil: not known
+	Version int64   // increases with each version; 0: the snapshot is not a sum
+	Parts   []int   // sorted indexes of its parts: 0 for the first hour of a day
+	Base    *Amount `json:",omitempty"` // counted in addition to the parts; nil: nothing
+	Rest    *Amount `json:",omitempty"` // of all parts except the last; nil: unknown
 }
 
-// Amount is how much was counted. The zero Amount is nothing.
+// Amount is a counted amount. The zero Amount is nothing.
 type Amount struct {
 	Tokens map[string]int64 // by limit
 	Events int64            // records that changed consumption
 }
 
-// AmountOf returns the counts of a snapshot, ours and others'. Nil has counted nothing.
+// AmountOf returns all counts of a snapshot, ours and others'; zero for nil.
 func AmountOf(snapshot item.Item) (a Amount) {
 	r := item.Reader{It: snapshot}
 	a.Events = r.Int(attrTotalEvents)
@@ -62,11 +62,10 @@ func AmountOf(snapshot item.Item) (a Amount) {
 	return a
 }
 
-// Add adds another amount, and Sub takes it off. Results beyond 64 bits are the most or the least
-// that fits.
+// Add adds another amount. Results beyond 64 bits become the greatest or least number that fits.
 func (a *Amount) Add(o Amount) { a.combine(o, bucket.AddSat) }
 
-// Sub takes an amount off: see Add.
+// Sub subtracts an amount, like Add.
 func (a *Amount) Sub(o Amount) { a.combine(o, bucket.SubSat) }
 
 func (a *Amount) combine(o Amount, with func(x, y int64) int64) {
@@ -79,7 +78,7 @@ func (a *Amount) combine(o Amount, with func(x, y int64) int64) {
 	}
 }
 
-// SummedOf returns the description of a snapshot that is a sum.
+// SummedOf returns a snapshot's description as a sum.
 func SummedOf(snapshot item.Item) (s Summed) {
 	if v, ok := snapshot[attrSum].(*types.AttributeValueMemberB); ok {
 		if err := json.Unmarshal(v.Value, &s); err != nil {
@@ -92,23 +91,23 @@ func SummedOf(snapshot item.Item) (s Summed) {
 // IsSum reports whether a snapshot is a sum of others.
 func IsSum(snapshot item.Item) bool { return SummedOf(snapshot).Version != 0 }
 
-// midnight is the end of the key of the first hour of a day.
+// midnight ends the key of the first hour of a day.
 const midnight = "T00:00:00Z"
 
-// IsHourOfDay reports whether a snapshot is of an hour, and counts for its day. The hour of
-// midnight does only if our aggregator has counted in it: the Python aggregator counts its days and
-// months under the same key.
+// IsHourOfDay reports whether a snapshot is of an hour and belongs to its day. The hour of midnight
+// does only if our aggregator has counted in it: the Python aggregator counts its days and months
+// under the same key.
 func IsHourOfDay(snapshot item.Item) bool {
 	sk := item.KeyOf(snapshot).SK
 	return strings.HasSuffix(sk, "Z") && (!strings.HasSuffix(sk, midnight) || MarksOf(snapshot).Any)
 }
 
-// Replaced is the window of a day that the Python aggregator has counted under the key of midnight, once
-// the sum of its hours stands for it: queries for days find the sum alone.
+// Replaced is the window of a day that the Python aggregator counted under the key of midnight,
+// after the sum of its hours has replaced it. Queries for days then find only the sum.
 const Replaced = "replaced"
 
-// Replace takes such a day out of the days; due is false if the snapshot is none, or has counted more than
-// its hours, which are given.
+// Replace marks such a day as replaced; due is false if the snapshot is not such a day, or has
+// counted more than its hours.
 func Replace(snapshot item.Item, hours Amount) (u item.Update, due bool) {
 	k := item.KeyOf(snapshot)
 	if !strings.HasSuffix(k.SK, midnight) || MarksOf(snapshot).Any || WindowOf(snapshot) != "daily" {
@@ -128,14 +127,14 @@ func Replace(snapshot item.Item, hours Amount) (u item.Update, due bool) {
 // Key returns the key of the snapshot.
 func (s *Sum) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
 
-// Update returns the write that stores the sum in the place of a snapshot as it was seen
-// before the parts were, nil for none. It is refused if the snapshot has changed, by
-// another sum or by a release before, which adds to it and leaves marks. due is false if
-// the snapshot is this sum and has no marks.
+// Update returns the write that stores the sum over a snapshot in the state before the parts were
+// read, nil for none. It is refused if the snapshot has changed, by another sum or by an earlier
+// release, which adds to it and leaves marks. due is false if the snapshot already is this sum and
+// has no marks.
 func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	is, was := AmountOf(stored), SummedOf(stored)
 	all := Amount{Tokens: map[string]int64{}}
-	for limit := range is.Tokens { // also one of which there is nothing any more
+	for limit := range is.Tokens { // includes limits whose tokens are gone
 		all.Tokens[limit] = 0
 	}
 	for _, a := range []*Amount{&s.Amount, s.Base} {
@@ -177,7 +176,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	return up, true
 }
 
-// marksIn returns the attributes by which a snapshot was counted.
+// marksIn returns the attributes with which a snapshot was counted by marks.
 func marksIn(stored item.Item) (out []string) {
 	for _, attr := range []string{attrLegend, attrOrigin, attrShared} {
 		if stored[attr] != nil {

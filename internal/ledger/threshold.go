@@ -9,7 +9,7 @@ import (
 
 const skThresholdPrefix = "#QUOTA#"
 
-// Attributes of thresholds, besides those that other records have.
+// Attributes that only thresholds have.
 const (
 	attrLimitName = "limit"
 	attrPeriodEnd = "period_end"
@@ -18,26 +18,26 @@ const (
 	attrQuota     = "quota"
 )
 
-// Threshold is the record that an entity has spent some percent of a quota in a period. It
-// is written once, by the aggregator, and removed by its ttl.
+// Threshold records that an entity has spent some percent of a quota in a period. The aggregator
+// writes it once, and its ttl removes it.
 type Threshold struct {
 	Namespace, Entity, Resource, Limit string
 
 	End     int64 // of the period, epoch milliseconds
-	Percent int   // that was reached or passed, 1 to 100
+	Percent int   // the percentage reached or passed, 1 to 100
 
 	Spent, Quota int64  // in whole tokens, rounded down, when the threshold was reached; Quota includes credit
-	At           string // when it was seen, see [layout.Timestamp]
+	At           string // when it was noticed, see [layout.Timestamp]
 	TTL          int64  // epoch seconds
 }
 
-// Key returns the key of the record, which is one for each percent of each period.
+// Key returns the key of the record, unique for each percentage and period.
 func (t Threshold) Key() item.Key {
 	return item.Key{PK: layout.EntityPK(t.Namespace, t.Entity),
 		SK: fmt.Sprintf("%s%s#%013d#%s#%03d", skThresholdPrefix, t.Resource, t.End, t.Limit, t.Percent)}
 }
 
-// Update returns the write of the record, which is refused if it is there.
+// Update returns the write of the record, which is refused if the record exists.
 func (t Threshold) Update() item.Update {
 	k := t.Key()
 	return item.Update{Key: k, If: item.Absent(item.AttrPK), Set: []item.Attr{
@@ -55,7 +55,7 @@ func (t Threshold) Update() item.Update {
 	}}
 }
 
-// Item returns the record as it is stored.
+// Item returns the record in stored form.
 func (t Threshold) Item() item.Item {
 	u := t.Update()
 	it := layout.NewItem(u.Key)
@@ -65,7 +65,7 @@ func (t Threshold) Item() item.Item {
 	return item.Item(it)
 }
 
-// DecodeThreshold reads the record.
+// DecodeThreshold decodes the record.
 func DecodeThreshold(it item.Item) (Threshold, error) {
 	r := item.Reader{It: it}
 	var t Threshold
@@ -79,7 +79,7 @@ func DecodeThreshold(it item.Item) (Threshold, error) {
 	return item.Decoded(&r, "threshold", t)
 }
 
-// ThresholdsOfEntity asks for the records of an entity, on a resource or, if it is empty, on all.
+// ThresholdsOfEntity queries the records of an entity, on a resource or, if it is empty, on all.
 func ThresholdsOfEntity(ns, entity, resource string) item.Query {
 	q := item.Query{PK: layout.EntityPK(ns, entity), Prefix: skThresholdPrefix, Consistent: true}
 	if resource != "" {

@@ -18,8 +18,8 @@ const (
 	attrTotalEvents = "total_events"
 )
 
-// Usage is added to one usage snapshot, but only if the snapshot has counted exactly as much as is
-// expected.
+// Usage is an addition to one usage snapshot, on condition that the snapshot has counted exactly as
+// much as expected.
 type Usage struct {
 	Namespace, Entity, Resource string
 
@@ -29,9 +29,9 @@ type Usage struct {
 
 	Counts []Count // by limit; zeros are allowed. Of [bucket.Denied] only with Seen
 	Events int64   // records that changed consumption
-	Moves  []Move  // of the bucket shards that the records came from
-	Seen   *Marks  // of the snapshot as it was last seen; nil: it was not
-	Others []Count // its part that others have counted, and ours may still come to count; see [Marks.Others]
+	Moves  []Move  // of the bucket shards of the records
+	Seen   *Marks  // of the snapshot as it was last read; nil: it was not read
+	Others []Count // the counts of others that ours may still repeat; see [Marks.Others]
 	TTL    int64   // epoch seconds, set when the snapshot is created
 }
 
@@ -41,30 +41,29 @@ type Count struct {
 	Tokens int64
 }
 
-// Move takes the mark of one bucket shard further.
+// Move advances the mark of one bucket shard.
 type Move struct {
 	Shard int
-	// From says which mark the write expects.
+	// From is the mark that the write expects.
 	From Expect
 	To   Mark
 }
 
-// Expect says which mark of a shard a write expects. The zero Expect expects
-// none.
+// Expect is the mark of a shard that a write expects. The zero Expect expects none.
 type Expect struct {
-	// Exactly expects the mark that [Usage.Seen] holds, whatever it is.
+	// Exactly expects the mark in [Usage.Seen], or its absence.
 	Exactly bool
 	// Counted expects the counters and the life of this mark, at any earlier position. It is for
-	// writes that are sent without having seen the snapshot.
+	// writes that are sent without reading the snapshot.
 	Counted *Mark
 }
 
 // Key returns the key of the snapshot.
 func (u Usage) Key() item.Key { return layout.UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
 
-// Update returns the write that adds the usage and moves the marks. It is refused if a mark is not
-// as expected; the returned image then shows the counts. So the same usage arriving twice, in whole
-// or in part, is counted once.
+// Update returns the write that adds the usage and moves the marks. If a mark is not as expected,
+// it is refused, and the returned image shows the counts. So the same usage arriving twice,
+// completely or partly, is counted once.
 func (u Usage) Update() item.Update {
 	up := item.Update{Key: u.Key()}
 	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
@@ -106,12 +105,11 @@ func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, t
 	}
 }
 
-// maxLegend is how many limits without a mark a legend adds at once. A bucket with more, which only
-// other clients make, has no marks for them.
+// maxLegend is the greatest number of limits without a mark that a legend adds at once. A bucket
+// with more, which only other clients make, has no marks for them.
 const maxLegend = 64
 
-// legend returns the legend that the marks are written in, and the condition that
-// the snapshot has it.
+// legend returns the legend of the marks to write, and the condition that the snapshot has it.
 func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 	l, stored := Legend{}, []byte(nil)
 	if u.Seen != nil {
@@ -129,7 +127,7 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 		}
 		l = l.With(m.To.Used)
 	}
-	if len(u.Counts) <= maxLegend { // no mark names a limit that began and vanished since
+	if len(u.Counts) <= maxLegend { // no mark names a limit that appeared and disappeared since
 		l = l.With(u.Counts)
 	}
 	want := item.B(l.bytes())
@@ -165,12 +163,12 @@ func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
 	return item.Absent(attr)
 }
 
-// prefixDenied begins the attributes that count the requests that were denied: each has a shard after it, in base
-// 32, by which it was counted, or nothing in a sum of snapshots. They are text: other clients take every number for
-// a limit.
+// prefixDenied begins the attributes that count denied requests. The shard that counted them
+// follows in base 32, or nothing in a sum of snapshots. They are text, because other clients take
+// every number for a limit.
 const prefixDenied = "_!"
 
-// deniedAs reads such an attribute; of another form it counts nothing.
+// deniedAs decodes such an attribute; another form counts as 0.
 func deniedAs(v item.Value) (n int64) {
 	if s, ok := v.(*types.AttributeValueMemberS); ok {
 		n, _ = strconv.ParseInt(s.Value, 10, 64)
@@ -178,7 +176,7 @@ func deniedAs(v item.Value) (n int64) {
 	return n
 }
 
-// countValue is the stored form of a count.
+// countValue returns the stored form of a count.
 func countValue(limit string, n int64) item.Value {
 	if limit == bucket.Denied {
 		return item.S(strconv.FormatInt(n, 10))
@@ -186,7 +184,7 @@ func countValue(limit string, n int64) item.Value {
 	return item.N(n)
 }
 
-// countedIn returns the count of a limit in a snapshot; ok is false if it is no number.
+// countedIn returns the count of a limit in a snapshot; ok is false if it is not a number.
 func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
 	if limit != bucket.Denied {
 		n, _, err := item.Int(snapshot, attrCount(limit))
@@ -200,9 +198,9 @@ func countedIn(snapshot item.Item, limit string) (n int64, ok bool) {
 	return n, true
 }
 
-// attrCount returns the attribute that counts a limit. It is the limit's name, with an underscore
-// before it if a snapshot uses this name for something else. Limit names start with a letter;
-// should a foreign one start with an underscore, it gets another one.
+// attrCount returns the attribute that counts a limit: the limit's name, with an underscore before
+// it if snapshots use this name for something else. Limit names start with a letter; another
+// client's name that starts with an underscore gets a second one.
 func attrCount(limit string) string {
 	switch limit {
 	case bucket.Denied:

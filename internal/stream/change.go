@@ -7,87 +7,85 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Operation is the kind of a change to a bucket.
+// Operation is the kind of a bucket change.
 type Operation uint8
 
 // Operations.
 const (
 	Insert Operation = iota + 1 // the bucket was created
 	Modify                      // the bucket was changed
-	Remove                      // the bucket was removed, by whomever
+	Remove                      // the bucket was removed, for any reason
 )
 
-// Change is the content of one stream record about one shard of a bucket.
+// Change is the content of one stream record about one bucket shard.
 type Change struct {
 	Operation Operation
-	Stream    int64  // when the stream was enabled, epoch seconds; 0 if its name does not say
-	Sequence  string // as delivered: decimal digits, maybe with leading zeros; orders the records of one stream
+	Stream    int64  // when the stream was enabled, epoch seconds; 0 if its name does not show it
+	Sequence  string // as delivered: decimal digits, possibly with leading zeros; orders the records of one stream
 	Created   int64  // when the change was made, epoch milliseconds
 
-	// New is the shard after the change. Limits of which attributes are
-	// missing, or whose parameters are not positive, are in Partial. Of a shard
-	// that was removed it names namespace, entity, resource and shard only.
+	// New is the shard after the change. Limits with missing attributes or non-positive parameters
+	// are in Partial. For a removed shard, only namespace, entity, resource and shard are set.
 	New table.Shard
 
-	// Used are the counters of both images, by limit, sorted by name, whether
-	// they grew or not. wcu is not among them; [bucket.Denied] is, if denials were counted.
+	// Used is the counters of both images, sorted by limit, whether or not they grew. It excludes
+	// wcu, and includes [bucket.Denied] if denials were counted.
 	Used []Used
 
 	Metered int64 // how much of wcu was taken, in millitokens
 
-	// OldGeneration and OldRF are the generation and the refill instant, epoch
-	// milliseconds, of the old image, 0 where there is none.
+	// OldGeneration and OldRF are the generation and the refill instant (epoch milliseconds) of the
+	// old image, or 0 if there is none.
 	OldGeneration, OldRF int64
 
-	// OldBorn is when the shard was created whose old image it is, epoch seconds; 0
-	// where there is none, or it does not say.
+	// OldBorn is when the shard of the old image was created, epoch seconds; 0 if there is no old
+	// image, or it does not store it.
 	OldBorn int64
 
 	OldShards int // count before the change, 0 when the bucket was created
 }
 
-// Used is one consumption counter before and after a change, less the prefetched tokens that
-// expired unspent, as [table.Counter.Mark] has it. A counter that an image lacks is 0 there.
+// Used is one consumption counter before and after a change, without the prefetched tokens that
+// expired unspent, as in [table.Counter.Mark]. A missing counter is 0.
 type Used struct {
 	Limit         string
 	Before, After int64
-	Was, Is       bool // whether the old and the new image have it
+	Was, Is       bool // whether the old and the new image have the counter
 
 	// Milli is the growth in millitokens, 0 if the new image lacks the counter. It may be negative:
-	// tokens were given back, or taken ahead and never granted.
+	// tokens were given back, or prefetched and never granted.
 	Milli int64
 }
 
 // Malformed is a record that can never be decoded.
 type Malformed struct {
-	Sequence string // empty if that could not be read either
-	Created  int64  // epoch milliseconds, 0 if that could not be read
+	Sequence string // empty if it could not be read either
+	Created  int64  // epoch milliseconds, 0 if it could not be read
 	Reason   string
 	Raw      []byte // the record's JSON; part of the payload, not a copy
 }
 
 // Batch is a decoded payload.
 type Batch struct {
-	Records   int // delivered, whatever became of them
+	Records   int // all delivered records
 	Changes   []Change
 	Malformed []Malformed
-	Ignored   int   // items that are no buckets
-	Oldest    int64 // least Created of the changes, 0 without changes
+	Ignored   int   // items other than buckets
+	Oldest    int64 // the smallest Created of the changes, 0 without changes
 
-	// Tumbling says that the event source mapping has a tumbling window; it is
-	// zero otherwise.
+	// Tumbling is zero unless the event source mapping has a tumbling window.
 	Tumbling Tumbling
 }
 
-// Tumbling is the payload's part about the tumbling window it belongs to.
+// Tumbling is the payload's part about its tumbling window.
 type Tumbling struct {
-	On     bool   // there is one
-	Final  bool   // no more records come in it, or it was ended early
-	Length int64  // milliseconds; 0: not known
-	State  []byte // JSON that the function returned before; part of the payload, not a copy; may be empty
+	On     bool   // there is a tumbling window
+	Final  bool   // no more records follow in the window, or it was ended early
+	Length int64  // milliseconds; 0: unknown
+	State  []byte // JSON that the function returned earlier; part of the payload, not a copy; may be empty
 }
 
-// change builds the change of a record that is complete.
+// change builds the change of a complete record.
 func (d *decoder) change() Change {
 	r := &d.rec
 	c := Change{Operation: r.operation, Stream: r.stream, Sequence: r.sequence, Created: r.created}
@@ -116,7 +114,7 @@ func (d *decoder) change() Change {
 	return c
 }
 
-// removal builds the change of a shard that is gone: its last counters.
+// removal builds the change of a removed shard, with its last counters.
 func (d *decoder) removal(c Change) Change {
 	r := &d.rec
 	c.New = table.Shard{Namespace: r.key.ns, Entity: r.key.entity, Resource: r.key.resource}
@@ -128,7 +126,7 @@ func (d *decoder) removal(c Change) Change {
 	return c
 }
 
-// limitsOf gives a shard the limits of its image, those that are whole as slots.
+// limitsOf adds the limits of the image to a shard, complete ones as slots.
 func limitsOf(b *table.Shard, im *image) {
 	if im.quota != nil {
 		b.Calendars = table.CalendarsOf(im.quota)
@@ -147,7 +145,7 @@ func limitsOf(b *table.Shard, im *image) {
 	}
 }
 
-// slot returns a limit as a slot, if it is whole.
+// slot returns a limit as a slot; ok is false if it is incomplete.
 func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok bool) {
 	if !l.whole() || l.v[amount] == 0 && im.quota == nil {
 		return sl, false
@@ -169,13 +167,13 @@ func (im *image) slot(l *limit, calendars table.Calendars) (sl bucket.Slot, ok b
 	return sl, true
 }
 
-// count sets the counters from two images. The limits of the new one are sorted.
+// count sets the counters from two images. The new image's limits are sorted.
 func (c *Change) count(old, im *image) {
 	old.sortLimits()
 	was, is := old.limits, im.limits
 	c.Used = make([]Used, 0, max(len(was), len(is)))
 	for len(was) > 0 || len(is) > 0 {
-		order := 1 // the next counter: of the new image, of the old one, or of both
+		order := 1 // which image has the next counter: the new one, the old one, or both
 		if len(was) > 0 {
 			order = -1
 			if len(is) > 0 {

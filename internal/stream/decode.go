@@ -9,10 +9,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Decode reads the payload of one invocation. Changes and malformed records
-// keep the order of the payload. The error is not nil if the payload is no JSON
-// object with an array "Records"; a record that is JSON but not understood is
-// in Malformed instead. Strings of the result are copies, Malformed.Raw is not.
+// Decode decodes the payload of one invocation. Changes and malformed records keep the order of the
+// payload. It returns an error if the payload is not a JSON object with an array "Records"; a
+// record that is valid JSON but cannot be decoded is in Malformed instead. Strings in the result
+// are copies, Malformed.Raw is not.
 func Decode(payload []byte) (Batch, error) {
 	d := decoder{
 		s:     scanner{data: payload},
@@ -31,14 +31,14 @@ type decoder struct {
 	out Batch
 	rec record
 
-	keys  map[string]*shardKey // partition keys seen, parsed
-	names map[string]string    // limits and parents seen
+	keys  map[string]*shardKey // parsed partition keys
+	names map[string]string    // names of limits and parents
 
-	arn    string // name of the last record's stream, which nearly all records share
+	arn    string // the last record's stream, which nearly all records share
 	stream int64  // when that stream was enabled
 }
 
-// shardKey is a parsed partition key; ok is false if it is none of a bucket.
+// shardKey is a parsed partition key; ok is false if it is not a bucket's.
 type shardKey struct {
 	ns, entity, resource string
 	shard                int
@@ -49,7 +49,7 @@ var errNoRecords = errors.New(`no array "Records"`)
 
 func (d *decoder) batch() error {
 	if !json.Valid(d.s.data) {
-		return json.Unmarshal(d.s.data, new(json.RawMessage)) // says where
+		return json.Unmarshal(d.s.data, new(json.RawMessage)) // reports the position of the error
 	}
 	if !d.s.open('{') {
 		return errNoRecords
@@ -85,7 +85,7 @@ func (d *decoder) records() {
 	}
 }
 
-// finish files the record that was just read.
+// finish stores the record that was just read.
 func (d *decoder) finish(raw []byte) {
 	r := &d.rec
 	problem := r.complete()
@@ -111,7 +111,7 @@ func (d *decoder) finish(raw []byte) {
 	}
 }
 
-// intern returns b as a string, the same one for equal bytes.
+// intern returns b as a string, and the same string for equal bytes.
 func (d *decoder) intern(b []byte) string {
 	if s, ok := d.names[string(b)]; ok {
 		return s

@@ -1,21 +1,21 @@
 package stream
 
-// record is the part of one stream record that has been read.
+// record is one stream record, as far as it has been read.
 type record struct {
 	operation Operation
-	stream    int64 // when it was enabled
+	stream    int64 // when the stream was enabled
 	sequence  string
 	created   int64
 	key       *shardKey
 	isState   bool // the sort key is a bucket's
 
 	seen    seen
-	problem string // the first thing wrong with the envelope
+	problem string // the first error of the envelope
 	new     image
 	old     image
 }
 
-// seen notes which members of the record have been there.
+// seen is the set of members that the record has had so far.
 type seen uint16
 
 const (
@@ -44,8 +44,8 @@ func (r *record) wrong(problem string) {
 	}
 }
 
-// once notes a member, and reports whether it is the first of its name; a second one
-// makes the record malformed.
+// once records a member, and reports whether it is the first with its name; a second one makes the
+// record malformed.
 func (r *record) once(m seen, duplicate string) bool {
 	if r.seen&m != 0 {
 		r.wrong(duplicate)

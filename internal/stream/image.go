@@ -19,14 +19,14 @@ const (
 	parts
 )
 
-// maxRests is how many remainders are read: no item of ours has as many limits.
+// maxRests is the greatest number of remainders read: none of our items has as many limits.
 const maxRests = 256
 
-// searched is how many limits are searched one by one; items of other clients
-// may have any number.
+// searched is the number of limits up to which a linear search is used; items of other clients may
+// have any number.
 const searched = 64
 
-// image reads an item; only the new one is read in full.
+// image reads an item; only the new one is read completely.
 func (d *decoder) image(im *image, full bool) {
 	if !d.s.open('{') {
 		d.s.skip()
@@ -46,7 +46,7 @@ func (d *decoder) image(im *image, full bool) {
 		case layout.AttrRF:
 			d.integer(im, &im.rf, &im.hasRF, `"rf" is no whole number of 64 bits, or there twice`)
 		case table.AttrGeneration:
-			// An attribute of this name from another client is no generation.
+			// An attribute of this name from another client is not a generation.
 			if im.generation, _ = d.whole(); im.hasGeneration {
 				im.generation = 0
 			}
@@ -89,8 +89,8 @@ func (d *decoder) image(im *image, full bool) {
 	}
 }
 
-// limitPart reads an attribute b_{limit}_{field}; rest is without the prefix.
-// Attributes with another ending belong to somebody else.
+// limitPart reads an attribute b_{limit}_{field}; rest is without the prefix. It ignores attributes
+// with other endings, which are not ours.
 func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 	part, cut := parts, len(rest)-3
 	if cut > 0 && rest[cut] == '_' {
@@ -119,8 +119,8 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 	l.has |= 1 << part
 }
 
-// denied reads the counter of denied requests like the counter of a limit. It ignores an attribute
-// of this name from another client.
+// denied reads the counter of denied requests like the counter of a limit. It ignores another
+// client's attribute of this name.
 func (d *decoder) denied(im *image) {
 	n, ok := d.whole()
 	if !ok || n < 0 {
@@ -149,8 +149,8 @@ func partOf(field []byte) int {
 	return parts
 }
 
-// cascade and parent are copies that other writers keep; a form that is not
-// ours counts as absent and takes nothing from the record.
+// cascade and parent are copies maintained by other writers. In another form than ours, one counts
+// as absent, without affecting the record.
 func (d *decoder) cascade(im *image, full bool) {
 	if im.hasCascade {
 		im.wrong(`"cascade" twice`)
@@ -228,8 +228,7 @@ func (d *decoder) rests(rr *remainders) {
 	})
 }
 
-// members reads a map attribute and calls each with the name of every member,
-// to read its value.
+// members reads a map attribute, and calls each with the name of every member to read its value.
 func (d *decoder) members(rr *remainders, each func(name []byte)) {
 	if !d.s.open('{') {
 		rr.bad = true

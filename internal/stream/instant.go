@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// maxEnabled is the last second of ten digits, in the year 2286.
+// maxEnabled is the last second with ten digits, in the year 2286.
 const maxEnabled = 9_999_999_999
 
-// enabled returns when a stream was enabled, epoch seconds: its ARN ends in
-// /stream/2024-01-01T00:00:00.000. It is 0 for other ARNs: emulators make up
-// names of their own.
+// enabled returns when a stream was enabled, epoch seconds, from its ARN, which ends in
+// /stream/2024-01-01T00:00:00.000. It is 0 for other ARNs, such as an emulator's.
 func enabled(arn string) int64 {
 	i := strings.LastIndex(arn, "/stream/")
 	if i < 0 {

@@ -11,27 +11,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// image is the part of an item that has been read: of the new one the whole bucket, of the old one
-// the counters, the clock and the shard count.
+// image is an item, as far as it has been read: of the new one the whole bucket, of the old one the
+// counters, the clock and the shard count.
 type image struct {
 	problem string
 
 	rf, count, ttl          int64
 	heldUntil               int64
-	undivided               bool  // it has slots, which the stream does not read
-	generation              int64 // 0: none, or not of our form
+	undivided               bool  // it has slots, which the stream does not decode
+	generation              int64 // 0: none, or in another form than ours
 	hasGeneration           bool
-	born                    int64 // 0: none, or not of our form
+	born                    int64 // 0: none, or in another form than ours
 	hasBorn                 bool
 	hasRF, hasCount, hasTTL bool
 	hasCascade, hasParent   bool
 	cascade                 bool
 	parent                  string
 	limits                  []limit        // in the order of the image
-	last                    int            // where the limit before was found
-	at                      map[string]int // where each is, if there are many
+	last                    int            // index of the last limit found
+	at                      map[string]int // index by name, if there are many
 	rr                      remainders
-	quota                   item.Item // further attributes of quotas, nil: the item has none
+	quota                   item.Item // further attributes of quotas; nil: none
 }
 
 type limit struct {
@@ -40,13 +40,13 @@ type limit struct {
 	has  uint8
 	v    [parts]int64
 
-	used  table.Counter // of which v has the low bits
+	used  table.Counter // v has its low bits
 	held  int64         // prefetched tokens that may be held, not negative
 	ended table.Counter // expired unspent
 }
 
-// spent returns the counter less the tokens that expired unspent; ok is false, and it is zero, if there
-// is none.
+// spent returns the counter minus the tokens that expired unspent; ok is false, and it is zero, if
+// there is no counter.
 func (l *limit) spent() (c table.Counter, ok bool) {
 	if l.has&(1<<used) == 0 {
 		return c, false
@@ -54,8 +54,8 @@ func (l *limit) spent() (c table.Counter, ok bool) {
 	return l.used.Minus(l.ended), true
 }
 
-// remainders is the item's remainder map. A map that does not have the form we write counts as
-// absent, which loses less than a millitoken.
+// remainders is the item's remainder map. A map in another form than ours counts as absent, which
+// loses less than a millitoken.
 type remainders struct {
 	seen, bad bool
 	hasRF     bool
@@ -78,7 +78,7 @@ func (im *image) wrong(problem string) {
 	}
 }
 
-// shards returns the shard count, one if the item does not say.
+// shards returns the shard count, or one if the item has none.
 func (im *image) shards() int {
 	if !im.hasCount {
 		return 1
@@ -86,7 +86,7 @@ func (im *image) shards() int {
 	return int(im.count)
 }
 
-// whole reports whether nothing is missing for the limit to be refilled.
+// whole reports whether the limit has everything that a refill needs.
 func (l *limit) whole() bool {
 	return l.has == 1<<parts-1 && l.v[capacity] > 0 && l.v[amount] >= 0 && l.v[period] > 0
 }
@@ -109,7 +109,7 @@ func (im *image) sortLimits() {
 	slices.SortFunc(im.limits, func(a, b limit) int { return strings.Compare(a.name, b.name) })
 }
 
-// limitOf returns the named limit, added if it is new.
+// limitOf returns the named limit, adding it if it is new.
 func (d *decoder) limitOf(im *image, name []byte) *limit {
 	if len(im.limits) >= searched {
 		return d.limitOfMany(im, name)
@@ -131,7 +131,7 @@ func (d *decoder) limitOf(im *image, name []byte) *limit {
 	return &im.limits[im.last]
 }
 
-// limitOfMany is limitOf for items with more limits than are searched one by one.
+// limitOfMany is limitOf for items with too many limits for a linear search.
 func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 	if im.at == nil {
 		im.at = make(map[string]int, 4*searched)
@@ -148,9 +148,9 @@ func (d *decoder) limitOfMany(im *image, name []byte) *limit {
 	return &im.limits[i]
 }
 
-// aheadPart reads how much of a limit may be held, which is stored as a negative number, or how
-// much expired unspent, if the attribute is one of these two. It ignores another client's attribute.
-// It notes that the item has slots.
+// aheadPart reads how much of a limit may be held, stored as a negative number, or how much expired
+// unspent, if the attribute is one of these. It ignores another client's attribute. It also records
+// whether the item has slots.
 func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	const prefix = len(table.HeldPrefix)
 	if len(name) <= prefix || name[1] != '_' || string(name[prefix:]) == bucket.WCU {
@@ -174,7 +174,7 @@ func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 	return true
 }
 
-// softPart marks a limit as soft if an attribute says so; rest is without the prefix.
+// softPart marks a limit as soft if this is its attribute; rest is without the prefix.
 func (d *decoder) softPart(im *image, rest []byte, full bool) {
 	if name, ok := bytes.CutSuffix(rest, softSuffix); ok && full && len(name) > 0 {
 		d.limitOf(im, name).soft = true

@@ -18,7 +18,7 @@ func (d *decoder) integer(im *image, n *int64, has *bool, problem string) {
 	*n, *has = v, true
 }
 
-// whole reads a number attribute that must be whole; it is 0 if it is none of 64 bits.
+// whole reads a number attribute that must be whole; it returns 0 if it does not fit 64 bits.
 func (d *decoder) whole() (int64, bool) {
 	t, ok := d.attr("N")
 	if !ok {
@@ -49,7 +49,7 @@ func (d *decoder) counter() (table.Counter, bool) {
 	return table.ParseCounter(long)
 }
 
-// digits reads a number attribute that must be whole; long has one that does not fit 64 bits.
+// digits reads a number attribute that must be whole; long is set if it does not fit 64 bits.
 func (d *decoder) digits() (n int64, long string, ok bool) {
 	t, ok := d.attr("N")
 	if !ok {
@@ -65,7 +65,8 @@ func (d *decoder) digits() (n int64, long string, ok bool) {
 	return 0, string(t), true
 }
 
-// parseInt reads an optional minus sign and digits. Without them, or beyond 64 bits, it is 0 and false.
+// parseInt parses an optional minus sign and digits. For anything else, or beyond 64 bits, it
+// returns 0 and false.
 func parseInt(b []byte) (int64, bool) {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || b[0] == '+' {

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// quota keeps an attribute that quotas have, a number or a string.
+// quota stores an attribute of quotas, a number or a string.
 func (d *decoder) quota(im *image, name []byte) {
 	attr := d.intern(name)
 	if !d.s.open('{') {
@@ -31,7 +31,7 @@ func (d *decoder) quota(im *image, name []byte) {
 	im.keep(attr, v)
 }
 
-// keep remembers an attribute of quotas.
+// keep stores an attribute of quotas.
 func (im *image) keep(attr string, v item.Value) {
 	if im.quota == nil {
 		im.quota = item.Item{}
@@ -41,7 +41,7 @@ func (im *image) keep(attr string, v item.Value) {
 	}
 }
 
-// ends reads when the periods of quotas end, a map of limits to numbers.
+// ends reads the ends of quota periods, a map of limits to numbers.
 func (d *decoder) ends(im *image) {
 	m := item.Item{}
 	d.members(&im.rr, func(name []byte) {

@@ -53,8 +53,8 @@ func (d *decoder) operation(r *record) {
 	}
 }
 
-// source reads the name of the stream. A record without one is as good as
-// another: within one payload all have it or none.
+// source reads the name of the stream. A record without one is accepted: within one payload, all
+// records have it, or none.
 func (d *decoder) source(r *record) {
 	if !r.once(seenStream, `"eventSourceARN" twice`) || d.s.peek() != '"' {
 		r.wrong(`"eventSourceARN" is no string`)
@@ -160,8 +160,8 @@ func (d *decoder) itemKeys(r *record) {
 	}
 }
 
-// attr reads an attribute value and returns its text if it is of the wanted
-// type, one whose JSON form is a string.
+// attr reads an attribute value, and returns its text if it has the wanted type, one whose JSON
+// form is a string.
 func (d *decoder) attr(want string) (text []byte, ok bool) {
 	if !d.s.open('{') {
 		d.s.skip()

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 )
 
-// scanner walks text that is JSON, as json.Valid says, and never beyond the end of its object or array.
+// scanner reads valid JSON, as checked by json.Valid, and never beyond the end of its object or
+// array.
 //
-// Unmarshaling with encoding/json would take several times as long and hundreds of allocations a
-// record, and the aggregator decodes everything that clients write. A second decoder, on
-// encoding/json, checks this one in the tests.
+// Decoding with encoding/json would take several times as long and hundreds of allocations per
+// record, and the aggregator decodes everything that clients write. In the tests, a second decoder
+// based on encoding/json checks this one.
 type scanner struct {
 	data []byte
 	pos  int
@@ -27,8 +28,8 @@ func (s *scanner) peek() byte {
 	}
 }
 
-// open enters an object or array; it reports whether the value starts with the
-// bracket and, if not, moves nothing.
+// open enters an object or array. If the value does not begin with the bracket, it returns false
+// and does not move.
 func (s *scanner) open(bracket byte) bool {
 	is := s.peek() == bracket
 	if is {
@@ -37,9 +38,8 @@ func (s *scanner) open(bracket byte) bool {
 	return is
 }
 
-// more moves to the next element of the array or object that closes with
-// bracket; first is true before the first element. It reports whether there is
-// one, and leaves the array or object if not.
+// more moves to the next element of the array or object that closes with bracket; first is true
+// before the first element. At the end, it leaves the array or object and returns false.
 func (s *scanner) more(bracket byte, first *bool) bool {
 	ends := s.peek() == bracket
 	if ends || !*first {
@@ -70,8 +70,8 @@ func (s *scanner) text() []byte {
 	return []byte(decoded)
 }
 
-// raw reads a string as written, with its quotes, and reports whether it is what it stands for:
-// without escapes, and without bytes beyond ASCII, which may be no UTF-8.
+// raw reads a string as written, with its quotes. plain is true if the bytes need no decoding: no
+// escapes, and only ASCII, as other bytes may not be valid UTF-8.
 func (s *scanner) raw() (raw []byte, plain bool) {
 	s.peek()
 	start := s.pos

@@ -7,8 +7,7 @@ import (
 )
 
 // windowPart reads a member of the payload other than the records: a tumbling window adds some. A
-// member that does not have the form of the documentation counts as absent; the records are not
-// lost for it.
+// member in an undocumented form counts as absent, and does not affect the records.
 func (d *decoder) windowPart(name []byte) {
 	w := &d.out.Tumbling
 	switch string(name) {
@@ -33,7 +32,7 @@ func (d *decoder) windowPart(name []byte) {
 	}
 }
 
-// length returns how long a window is, milliseconds; 0 if its bounds cannot be read.
+// length returns the length of a window in milliseconds; 0 if its bounds cannot be read.
 func length(window []byte) int64 {
 	var w map[string]time.Time
 	if err := json.Unmarshal(window, &w); err != nil {
