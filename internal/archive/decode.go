@@ -14,20 +14,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// The identity that DynamoDB's time-to-live process signs its deletes with.
+// The identity with which DynamoDB's time-to-live process deletes items.
 const (
 	ttlIdentityType      = "Service"
 	ttlIdentityPrincipal = "dynamodb.amazonaws.com"
 )
 
-// Decode reads the payload that Lambda delivers for a DynamoDB stream and picks the expired audit
-// events. These are records of a REMOVE by DynamoDB's time-to-live service whose sort key starts
-// with #AUDIT#. Deletes by anybody else and records of other items are skipped. A record that is or
-// might be an expired audit event and cannot be read is set aside with the reason, and never stops
+// Decode reads the payload that Lambda delivers for a DynamoDB stream, and selects the expired
+// audit events: records of a REMOVE by DynamoDB's time-to-live service whose sort key starts with
+// #AUDIT#. Other deletes and records of other items are skipped. If a record is or may be an
+// expired audit event and cannot be decoded, it is set aside with the reason, and does not affect
 // the others.
 //
-// It returns an error only when the payload as a whole is not a stream payload.
-// It never panics, whatever the payload.
+// It returns an error only if the payload as a whole is not a stream payload. It never panics,
+// whatever the payload.
 func Decode(payload []byte) (Batch, error) {
 	var envelope struct {
 		Records *[]json.RawMessage `json:"Records"`
@@ -45,7 +45,7 @@ func Decode(payload []byte) (Batch, error) {
 	return b, nil
 }
 
-// record is a stream record as far as it decides what becomes of it.
+// record is the part of a stream record that decides how it is treated.
 type record struct {
 	EventName    string `json:"eventName"`
 	UserIdentity struct {
@@ -62,7 +62,7 @@ type record struct {
 
 func (b *Batch) add(position int, raw json.RawMessage) {
 	var r record
-	err := json.Unmarshal(raw, &r) // after a wrong type, the other fields are still read
+	err := json.Unmarshal(raw, &r) // after a wrong type, the other fields are still decoded
 	created := r.createdMs()
 	if created > 0 && (b.OldestMs == 0 || created < b.OldestMs) {
 		b.OldestMs = created
@@ -93,8 +93,8 @@ func (b *Batch) add(position int, raw json.RawMessage) {
 	}
 }
 
-// createdMs is the creation time in epoch milliseconds, or 0 when the record
-// has none that can be believed. The stream states it in seconds.
+// createdMs returns the creation time in epoch milliseconds, or 0 if the record has no plausible
+// one. The stream stores it in seconds.
 func (r *record) createdMs() int64 {
 	s, err := strconv.ParseFloat(string(r.Dynamodb.Created), 64)
 	const year10000 = 253402300800
@@ -104,7 +104,7 @@ func (r *record) createdMs() int64 {
 	return int64(math.Floor(s * 1000))
 }
 
-// expiredAuditEvent decides whether the record belongs into the archive.
+// expiredAuditEvent reports whether the record belongs in the archive.
 func (r *record) expiredAuditEvent() (bool, error) {
 	switch r.EventName {
 	case "REMOVE":
@@ -123,7 +123,7 @@ func (r *record) expiredAuditEvent() (bool, error) {
 	if absent(key) {
 		return false, errors.New("expired item has neither OldImage nor Keys")
 	}
-	var it map[string]json.RawMessage // a struct would take "sk" for "SK"
+	var it map[string]json.RawMessage // a struct would accept "sk" for "SK"
 	if err := json.Unmarshal(key, &it); err != nil {
 		return false, wrongType("expired item", err)
 	}
@@ -147,7 +147,7 @@ func (r *record) expiredAuditEvent() (bool, error) {
 
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// event reads the item that expired.
+// event decodes the expired item.
 func (r *record) event() (Event, error) {
 	var image map[string]value
 	if err := json.Unmarshal(r.Dynamodb.OldImage, &image); err != nil {
@@ -166,7 +166,7 @@ func (r *record) event() (Event, error) {
 		Sequence:  r.Dynamodb.SequenceNumber,
 	}
 	id, entity := f.optional(ledger.AttrEventID), f.optional(layout.AttrEntityID)
-	f.drop(item.AttrGSI4PK, item.AttrGSI4SK) // where the item stood, not what it said
+	f.drop(item.AttrGSI4PK, item.AttrGSI4SK) // where the item was stored, not its content
 	e.Other = f.rest()
 	if f.err != nil {
 		return Event{}, f.err
@@ -191,7 +191,7 @@ func (r *record) event() (Event, error) {
 	return e, e.file(r.createdMs())
 }
 
-// file decides the day the event is filed under.
+// file determines the day under which the event is filed.
 func (e *Event) file(createdMs int64) error {
 	if e.Timestamp != nil {
 		if t, err := time.Parse(time.RFC3339, *e.Timestamp); err == nil && t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 {
@@ -206,7 +206,7 @@ func (e *Event) file(createdMs int64) error {
 	return nil
 }
 
-// clip shortens text from the payload for a message.
+// clip shortens text of the payload for a message.
 func clip(s string) string {
 	const most = 100
 	if len(s) > most {
@@ -215,7 +215,7 @@ func clip(s string) string {
 	return s
 }
 
-// wrongType names a value of a wrong type in the payload's words, not in Go's.
+// wrongType describes a value of a wrong type in the payload's words, not in Go's.
 func wrongType(what string, err error) error {
 	typed, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {

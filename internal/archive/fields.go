@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// fields takes attributes out of an image and keeps the first problem.
+// fields extracts attributes from an image and keeps the first error.
 type fields struct {
 	image map[string]value
 	err   error
@@ -23,7 +23,7 @@ func (f *fields) fail(name string, err error) {
 	}
 }
 
-// optional is a string attribute that may be missing or NULL.
+// optional returns a string attribute that may be missing or NULL.
 func (f *fields) optional(name string) *string {
 	v, ok := f.take(name)
 	if !ok {
@@ -43,7 +43,7 @@ func (f *fields) optional(name string) *string {
 	}
 }
 
-// required is a string attribute that must be there and not be empty.
+// required returns a string attribute that must exist and not be empty.
 func (f *fields) required(name string) string {
 	s := f.optional(name)
 	if s == nil || *s == "" {
@@ -71,8 +71,8 @@ func (f *fields) drop(names ...string) {
 	}
 }
 
-// rest are the attributes nobody took, nil if there are none. Names are
-// visited in order, so that the problem reported is always the same.
+// rest returns the attributes that were not extracted, or nil. They are visited in order of name,
+// so the same error is always reported.
 func (f *fields) rest() map[string]any {
 	if len(f.image) == 0 {
 		return nil

@@ -11,39 +11,39 @@ import (
 	"strings"
 )
 
-// Prefixes of the object keys. Readers of the archive look below PrefixAudit
-// only; PrefixMalformed holds what somebody has to look at.
+// Prefixes of the object keys. Readers of the archive only read below PrefixAudit; objects below
+// PrefixMalformed need a person to examine them.
 const (
 	PrefixAudit     = "audit/"
 	PrefixMalformed = "malformed/"
 
-	// keySuffix is for readers that choose by name how to read an object.
+	// keySuffix lets readers choose by name how to read an object.
 	keySuffix = ".jsonl.gz"
 )
 
-// Most bytes that a namespace id and an event id contribute to a key. Genuine
-// ones have 11 and 26; a key may have 1,024 in all.
+// maxKeyPart is the greatest number of bytes that a namespace id or an event id adds to a key. Ours
+// have 11 and 26; a key may have 1,024 in total.
 const maxKeyPart = 64
 
-// key is the object key of the event:
+// key returns the object key of the event:
 //
 //	audit/year=2024/month=01/day=15/audit-{namespace}-{event id}-{hash}.jsonl.gz
 //
-// It depends on the event alone. The hash covers the item's primary key and the event's line. So
-// two items never share an object, whatever ids somebody wrote into the table. Neither do two
-// events that were stored under one key, one after the other. The name starts with "audit-" because
-// a namespace id may start with an underscore, and query engines pass over objects whose names do.
+// It depends only on the event. The hash covers the item's primary key and the event's line. So two
+// items never share an object, whatever ids are in the table, and neither do two events that were
+// stored under one key, one after the other. The name starts with "audit-" because a namespace id
+// may start with an underscore, and query engines ignore objects whose names do.
 func (e Event) key(line []byte) string {
 	return PrefixAudit + e.Day.prefix() + "audit-" + keyPart(e.NamespaceID) + "-" + keyPart(e.EventID) +
 		"-" + hash([]byte(e.pk), []byte(e.sk), line) + keySuffix
 }
 
-// key is the object key of the malformed record:
+// key returns the object key of the malformed record:
 //
 //	malformed/year=2024/month=01/day=15/{sequence number}-{hash}.jsonl.gz
 //
-// The day is the day of the record's creation. The hash covers the whole record,
-// because nothing in it can be relied on.
+// The day is the day of the record's creation. The hash covers the whole record, because no part of
+// it is reliable.
 func (m Malformed) key() string {
 	sequence := "nosequence"
 	if m.Sequence != "" {
@@ -52,9 +52,9 @@ func (m Malformed) key() string {
 	return PrefixMalformed + m.Day.prefix() + sequence + "-" + hash(compact(m.Record)) + keySuffix
 }
 
-// keyPart makes text harmless in an object key: letters, digits, hyphen and
-// underscore stay, everything else becomes an underscore. Two texts may give
-// the same part; the hash in the key distinguishes them.
+// keyPart makes text safe for an object key: letters, digits, hyphens and underscores stay,
+// everything else becomes an underscore. Two texts may give the same part; the hash in the key
+// distinguishes them.
 func keyPart(text string) string {
 	if len(text) > maxKeyPart {
 		text = text[:maxKeyPart]
@@ -68,7 +68,7 @@ func keyPart(text string) string {
 	}, text)
 }
 
-// hash is 96 bits of SHA-256 over the parts, each with its length, in hex.
+// hash returns 96 bits of the SHA-256 of the parts, each with its length, in hex.
 func hash(parts ...[]byte) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -80,8 +80,8 @@ func hash(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// compact is the JSON without insignificant space, so that a record is the same
-// however it was laid out.
+// compact returns the JSON without insignificant space, so that a record is the same in every
+// layout.
 func compact(raw json.RawMessage) []byte {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -90,10 +90,9 @@ func compact(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// line is the event as one JSON object and a line feed: the same event always
-// gives the same line. Readers rely on the names; members may be added, never
-// renamed. A release that adds one files an event that the one before has archived
-// a second time, if it is delivered to both.
+// line returns the event as one JSON object and a line feed: the same event always gives the same
+// line. Readers rely on the names; members may be added, never renamed. If a release adds one, an
+// event that is delivered to both releases is archived twice.
 func (e Event) line() []byte {
 	from := ""
 	if e.DayFromRecord {
@@ -116,7 +115,7 @@ func (e Event) line() []byte {
 		e.Details, e.TTL, e.Subject, from, e.Other})
 }
 
-// line is the malformed record with its reason as one JSON object and a line feed.
+// line returns the malformed record with its reason as one JSON object and a line feed.
 func (m Malformed) line() []byte {
 	return encodeLine(struct {
 		Reason   string          `json:"reason"`
@@ -135,8 +134,8 @@ func encodeLine(v any) []byte {
 	return b.Bytes()
 }
 
-// compressed compresses data by w, which may be used again. The header has neither time nor name,
-// so equal data gives equal bytes.
+// compressed compresses data with w, which can be reused. The header has neither time nor name, so
+// equal data gives equal bytes.
 func compressed(w *gzip.Writer, data []byte) []byte {
 	var b bytes.Buffer
 	w.Reset(&b)

@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep lists and maps may be nested. DynamoDB allows 32 levels.
+// maxDepth bounds the nesting of lists and maps. DynamoDB allows 32 levels.
 const maxDepth = 32
 
-// value is an attribute value in DynamoDB's JSON. Exactly one field is set in a
-// valid value.
+// value is an attribute value in DynamoDB's JSON. A valid value has exactly one field set.
 type value struct {
 	S    *string           `json:"S"`
 	N    *string           `json:"N"`
@@ -28,9 +27,9 @@ type value struct {
 	BS   *[][]byte         `json:"BS"`
 }
 
-// Tags of the value types that JSON has no word for. A value of such a type is
-// an object with exactly one of these members. A map that happens to look like
-// one is wrapped in $map, so that every archived value can be read back.
+// Tags of value types that JSON lacks. A value of such a type is an object with exactly one of
+// these members. A map that looks like one is wrapped in $map, so every archived value can be
+// decoded again.
 const (
 	tagBinary   = "$binary"   // base64
 	tagStrings  = "$strings"  // sorted
@@ -39,9 +38,9 @@ const (
 	tagMap      = "$map"
 )
 
-// plain is the value in JSON types, without loss: strings, booleans, null, lists
-// and maps as themselves, numbers as JSON numbers with exactly the stored
-// digits, sets and binary tagged. Sets are sorted, because they have no order.
+// plain returns the value in JSON types, without loss: strings, booleans, null, lists and maps as
+// such, numbers as JSON numbers with exactly the stored digits, sets and binary values tagged. Sets
+// are sorted, because they have no order.
 func (v value) plain() (any, error) { return v.at(0) }
 
 func (v value) at(depth int) (any, error) {
@@ -136,10 +135,10 @@ func mapping(items map[string]value, depth int) (any, error) {
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// number checks that the text is a number in JSON's grammar, which is how
-// DynamoDB writes its numbers. The text itself is kept.
+// number checks that the text is a JSON number, the form in which DynamoDB writes numbers. The text
+// is kept unchanged.
 func number(text string) (json.Number, error) {
-	// Valid JSON that begins so is a number, with spaces behind it at most.
+	// Valid JSON that begins like this is a number, possibly followed by spaces.
 	begins := text != "" && strings.Contains("-0123456789", text[:1])
 	if !begins || strings.TrimSpace(text) != text || !json.Valid([]byte(text)) {
 		return "", fmt.Errorf("has %q for a number", clip(text))

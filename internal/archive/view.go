@@ -5,17 +5,17 @@ import (
 	"regexp"
 )
 
-// wrongView finds the view of a record whose stream gives less than both images. Within
-// text a quote is escaped, and attributes are objects: it is no part of an item.
+// wrongView finds the view of a record whose stream lacks one of the images. It cannot match within
+// an item: quotes in text are escaped, and attributes are objects.
 var wrongView = regexp.MustCompile(`"StreamViewType"\s*:\s*"(KEYS_ONLY|NEW_IMAGE|OLD_IMAGE)"`)
 
-// noImage finds the reason of a record that has no image.
+// noImage matches the reason of a record without an image.
 var noImage = regexp.MustCompile(`\b(no|without) "?(New|Old)Image\b`)
 
-// foldViews returns malformed records, but of the ones that lack an image because their stream
-// has the wrong view only the first. Each would be an object that says the same, as long as the
-// view stays as it is. A record that is malformed for another reason is kept: it may be all that
-// there is of an event.
+// foldViews drops malformed records that lack an image because their stream has the wrong view,
+// except the first: each would be an object with the same content, as long as the view is
+// unchanged. Records that are malformed for another reason stay: they may be the only trace of an
+// event.
 func foldViews(all []Malformed) []Malformed {
 	var (
 		out      []Malformed

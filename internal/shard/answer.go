@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Applied takes in that a step was carried out. item is what a single write
-// returned; it may be nil.
+// Applied records that a step was carried out. item is the result of a single write, and may be
+// nil.
 func (p *Plan) Applied(s Step, item item.Item) {
 	p.did = p.did || s.Shard == 0 && s.Action != Look
 	switch s.Action {
@@ -20,7 +20,7 @@ func (p *Plan) Applied(s Step, item item.Item) {
 	case Restore:
 		restored, _, _ := s.Writes[0].Apply(nil)
 		p.see(s.Shard, restored)
-		zero, _, _ := s.Writes[1].Apply(p.known[0].Item()) // it may have handed something over
+		zero, _, _ := s.Writes[1].Apply(p.known[0].Item()) // it may have handed tokens over
 		p.see(0, zero)
 	case Discount:
 		kept, _, _ := s.Writes[0].Apply(p.known[s.Shard].Item())
@@ -38,14 +38,14 @@ func (p *Plan) Applied(s Step, item item.Item) {
 	}
 }
 
-// gone notes that the shard with the key is not there.
+// gone records that the shard with the key is missing.
 func (p *Plan) gone(k item.Key) {
 	if _, _, _, shard, ok := layout.ParseBucketPK(k.PK); ok {
 		p.see(shard, nil)
 	}
 }
 
-// Refused takes in that conditions of a step did not hold: there is a reason for each write.
+// Refused records that conditions of a step did not hold. There is one reason for each write.
 func (p *Plan) Refused(s Step, reasons []store.Reason) {
 	p.refusals[s.Shard]++
 	for i, w := range s.Writes {
@@ -63,7 +63,7 @@ func (p *Plan) Refused(s Step, reasons []store.Reason) {
 	}
 }
 
-// see takes in the image of a shard as it came back from the table.
+// see records the image of a shard that the table returned.
 func (p *Plan) see(k int, item item.Item) {
 	if item == nil {
 		delete(p.known, k)
@@ -79,7 +79,7 @@ func (p *Plan) see(k int, item item.Item) {
 	delete(p.absent, k)
 }
 
-// over reports whether the reason of the plan is gone.
+// over reports whether the plan is no longer needed.
 func (p *Plan) over() bool {
 	zero, known := p.known[0]
 	count, from := zero.State.Count(), p.target
@@ -93,7 +93,7 @@ func (p *Plan) over() bool {
 // Changed reports whether the plan itself has split or merged shard 0, or changed its count.
 func (p *Plan) Changed() bool { return p.did }
 
-// Without saves a look at shards that were found missing.
+// Without marks shards as missing, which saves looking at them.
 func (p *Plan) Without(missing ...int) *Plan {
 	for _, k := range missing {
 		p.absent[k] = true
@@ -101,7 +101,7 @@ func (p *Plan) Without(missing ...int) *Plan {
 	return p
 }
 
-// Absent returns the shards that the plan has found, or made, missing.
+// Absent returns the shards that the plan found, or made, missing.
 func (p *Plan) Absent() []int {
 	var out []int
 	for _, k := range slices.Sorted(maps.Keys(p.absent)) {
@@ -112,7 +112,7 @@ func (p *Plan) Absent() []int {
 	return out
 }
 
-// Images returns the images of all shards the plan knows, in order.
+// Images returns the images of all shards that the plan has, in order.
 func (p *Plan) Images() []table.Shard {
 	out := make([]table.Shard, 0, len(p.known))
 	for _, k := range slices.Sorted(maps.Keys(p.known)) {

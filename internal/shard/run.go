@@ -15,9 +15,8 @@ const (
 	pause    = 5 * time.Millisecond
 )
 
-// Run performs the steps of a plan one after the other until nothing is left, a
-// call fails, or ctx is done. It returns the number of calls that changed
-// something. Whatever it did not do can be done by anybody later. now is asked
+// Run performs the steps of a plan until nothing is left, a call fails, or ctx is done. It returns
+// the number of calls that changed something. Any process can do the rest later. now is called
 // before each step.
 func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps int, err error) {
 	for {
@@ -35,10 +34,10 @@ func Run(ctx context.Context, s store.Store, p *Plan, now func() int64) (steps i
 	}
 }
 
-// run performs one step, gives its outcome to the plan, and reports whether it held. A
-// transaction whose answer was lost is sent again with the same token. So is a single write: it is
-// conditional on the count it changes, and a second one is refused with the image
-// that the first has left.
+// run performs one step, passes its outcome to the plan, and reports whether it held. A transaction
+// whose answer was lost is sent again with the same token. A single write is sent again, too: it is
+// conditional on the count that it changes, and a second one is refused with the image that the
+// first left.
 func run(ctx context.Context, s store.Store, p *Plan, step Step) (held bool, err error) {
 	var it item.Item
 	token := rand.Text()

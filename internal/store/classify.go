@@ -16,8 +16,8 @@ import (
 
 func unsent(op string, err error) error { return &Failure{Kind: Unavailable, Op: op, Err: err} }
 
-// unread is a read that failed: it has written nothing, whatever became of it. One that
-// was rejected or slowed down has an answer, which is not the same as silence.
+// unread classifies the error of a read, which never writes anything. A read that was rejected or
+// throttled did get an answer, unlike one that met silence.
 func unread(op string, err error) error {
 	if k := kind(err); k == Setup || k == Throttled {
 		return &Failure{Kind: k, Op: op, Err: err}
@@ -25,8 +25,8 @@ func unread(op string, err error) error {
 	return unsent(op, err)
 }
 
-// classify turns an SDK error into a Refused or a Failure: by type or error code, never by text. An
-// error that is not a known refusal is Unknown.
+// classify converts an SDK error to a Refused or a Failure, by type or error code, never by text.
+// An unrecognized error is Unknown.
 func classify(op string, err error) error {
 	if err == nil {
 		return nil
@@ -61,19 +61,18 @@ func kind(err error) Kind {
 		}
 		return Unavailable // refused before anything was written, for a reason that may pass
 	}
-	// The SDK wraps errors of the transport in an answer with status 0, so the transport comes
-	// first.
+	// The SDK wraps transport errors in a response with status 0, so check the transport first.
 	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect") {
 		return Unavailable // no connection, so nothing was sent
 	}
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		if s := r.HTTPStatusCode(); s >= 400 && !lost(s) {
-			return Unavailable // somebody in between refused it
+			return Unavailable // an intermediary refused it
 		}
-		return Unknown // an answer that nobody can read
+		return Unknown // the answer cannot be parsed
 	}
 	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
-		return Unknown // sending, or waiting for the answer, was cut short
+		return Unknown // sending, or waiting for the answer, was interrupted
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return Unknown
@@ -84,12 +83,12 @@ func kind(err error) Kind {
 	return Unknown
 }
 
-// lost reports whether an answer with this status leaves the request's outcome open: a fault of the
-// server, or a proxy that gave up waiting.
+// lost reports whether a response with this status leaves the outcome of the request open: a server
+// fault, or a proxy that gave up waiting.
 func lost(status int) bool { return status >= 500 || status == http.StatusRequestTimeout }
 
-// Unreachable reports whether an error says that nobody listens at the table's
-// address, or that its host does not exist.
+// Unreachable reports whether an error shows that no server listens at the table's address, or that
+// its host does not exist.
 func Unreachable(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return dns.IsNotFound
@@ -97,16 +96,16 @@ func Unreachable(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// throttles are the error codes with which DynamoDB slows a caller down; the
-// request was not carried out (developer guide, "Error handling").
+// throttles are the error codes with which DynamoDB slows a caller down. The request was not
+// carried out (developer guide, "Error handling").
 var throttles = []string{
 	"ProvisionedThroughputExceededException", "ThrottlingException", "Throttling",
 	"RequestLimitExceeded", "LimitExceededException", "TooManyRequestsException",
 }
 
-// setup are the error codes with which DynamoDB rejects a call that somebody has to set right: no
-// table, no permission, no valid credentials, no valid request. The developer guide lists them
-// under "Error handling". The SDK renews expired credentials.
+// setup are the error codes with which DynamoDB rejects a call that only a change of the setup can
+// fix: no table, no permission, no valid credentials, no valid request (developer guide, "Error
+// handling"). The SDK renews expired credentials itself.
 var setup = []string{
 	"ResourceNotFoundException", "AccessDeniedException", "AccessDenied", "UnauthorizedOperation", "NotAuthorized",
 	"UnrecognizedClientException", "InvalidSignatureException", "InvalidClientTokenId", "IncompleteSignature",
@@ -114,8 +113,8 @@ var setup = []string{
 	"OptInRequired", "ValidationException", "SerializationException", "UnknownOperationException",
 }
 
-// canceled reads the reasons of a canceled transaction. A refused condition
-// outranks a conflict: the refusal stays true, the conflict may not.
+// canceled reads the reasons of a canceled transaction. A refused condition takes precedence over a
+// conflict: the refusal is final, the conflict may pass.
 func canceled(op string, e *types.TransactionCanceledException) error {
 	c := &Canceled{Reasons: make([]Reason, len(e.CancellationReasons))}
 	refused, failure := false, Unavailable

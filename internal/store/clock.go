@@ -13,55 +13,54 @@ import (
 )
 
 const (
-	// mostCorrection is the largest correction that is believed. A clock that is
-	// off by more needs a person.
+	// mostCorrection is the largest correction that is applied. A clock that is off by more needs a
+	// person.
 	mostCorrection = 24 * time.Hour
-	// doubts is how many answers in a row have to contradict a correction, and
-	// agree with each other, before it changes: one alone may be wrong.
+	// doubts is the number of successive answers that must contradict a correction, and agree with
+	// each other, before it changes: a single one may be wrong.
 	doubts = 3
-	// stepOver is by how much the wall clock may run away from the monotonic one between two
-	// readings before it counts as set. A thousandth of the time between them is allowed on top.
-	// A clock that is being slewed stays below that.
+	// stepOver is the difference that must build up between the wall clock and the monotonic one,
+	// between two readings, before the wall clock counts as set. A thousandth of the time between
+	// them is allowed in addition. A clock that is being slewed stays below that.
 	stepOver = 500 * time.Millisecond
 )
 
-// Clock knows how far the local clock is off DynamoDB's, from the answers of
-// DynamoDB and of nobody else. The first answer is believed at once. From then on
-// the correction is the one known until three answers in a row contradict it and
-// agree with each other; then it moves as little as they demand. When the local
-// clock is set, it is dropped, and the next answer counts as the first.
+// Clock measures how far the local clock is off DynamoDB's, using only DynamoDB's own answers. The
+// first answer is accepted at once. After that, the correction changes only when three successive
+// answers contradict it and agree with each other; then it moves as little as they require. If the
+// local clock is set, the correction is dropped, and the next answer counts as the first.
 //
-// The zero Clock knows of no difference. It is safe for concurrent use.
+// The zero Clock has no correction. It is safe for concurrent use.
 type Clock struct {
-	read func() reading // nil: the machine's
+	read func() reading // nil: the machine's clocks
 
 	mu    sync.Mutex
-	facts clockFacts // reached by lock only
+	facts clockFacts // accessed only through lock
 }
 
-// lock locks the clock, until the caller unlocks mu.
+// lock locks the clock. The caller unlocks mu.
 func (c *Clock) lock() *clockFacts {
 	c.mu.Lock()
 	return &c.facts
 }
 
-// clockFacts is a clock's state. A function that has them holds its lock.
+// clockFacts is the state of a clock. A function that has it holds the clock's lock.
 type clockFacts struct {
 	known correction
 	last  reading
 	watch func(ClockChange)
 }
 
-// ClockChange is a change of the correction, or one that was asked for and is too
-// large to be believed: After then equals Before.
+// ClockChange is a change of the correction, or a requested change that is too large to apply: then
+// After equals Before.
 type ClockChange struct {
 	Before, After time.Duration // the correction of the local clock
-	Reported      time.Duration // the correction that the answers asked for
-	Set           bool          // the local clock was set; no answer led to the change
+	Reported      time.Duration // the correction that the answers require
+	Set           bool          // the local clock was set; the change was not caused by an answer
 }
 
-// Watch has f called for every change from now on, on the goroutine that asks for the
-// offset, or that gets the answer that causes the change.
+// Watch makes f be called for every change from now on, on the goroutine that reads the offset, or
+// that receives the answer that causes the change.
 func (c *Clock) Watch(f func(ClockChange)) {
 	k := c.lock()
 	defer c.mu.Unlock()
@@ -83,8 +82,8 @@ func (c *Clock) Offset() time.Duration {
 	return after
 }
 
-// heard takes in that DynamoDB's clock showed server, rounded down to the second,
-// some time between sent and now.
+// heard processes an answer: DynamoDB's clock showed server, rounded down to the second, some time
+// between sent and now.
 func (c *Clock) heard(server time.Time, sent reading) {
 	now := c.reading()
 	k := c.lock()
@@ -101,8 +100,8 @@ func (c *Clock) heard(server time.Time, sent reading) {
 	}
 }
 
-// notice drops the correction if the local clock has been set since it was last read, and reports
-// whether it has.
+// notice drops the correction if the local clock was set since it was last read, and reports
+// whether it was.
 func (k *clockFacts) notice(now reading) (set bool) {
 	if set = k.last != (reading{}) && now.setSince(k.last); set {
 		k.known = correction{}
@@ -111,8 +110,8 @@ func (k *clockFacts) notice(now reading) (set bool) {
 	return set
 }
 
-// reading is the machine's time by two clocks: one that can be set, in ns since
-// the epoch, and one that only goes on, in ns since some instant.
+// reading is the time of two clocks of the machine: wall, which can be set, in ns since the epoch,
+// and mono, which only moves forward, in ns since some instant.
 type reading struct{ wall, mono int64 }
 
 var started = time.Now()
@@ -125,7 +124,7 @@ func (c *Clock) reading() reading {
 	return reading{now.UnixNano(), int64(now.Sub(started))}
 }
 
-// setSince reports whether the wall clock has been set between two readings.
+// setSince reports whether the wall clock was set between two readings.
 func (r reading) setSince(old reading) bool {
 	passed := r.mono - old.mono
 	ran := r.wall - old.wall - passed
@@ -135,7 +134,7 @@ func (r reading) setSince(old reading) bool {
 // span is a range of offsets.
 type span struct{ lo, hi time.Duration }
 
-// offsets returns the offsets that make the local clock agree with an answer.
+// offsets returns the offsets with which the local clock agrees with an answer.
 func offsets(server time.Time, sent, received reading) span {
 	at := server.UnixNano()
 	return span{time.Duration(at - received.wall), time.Duration(at + int64(time.Second) - sent.wall)}
@@ -143,8 +142,8 @@ func offsets(server time.Time, sent, received reading) span {
 
 func (s span) has(d time.Duration) bool { return s.lo <= d && d <= s.hi }
 
-// nearest returns the offset in the span that is closest to d, or zero if that is
-// in it: clocks that agree need no correction.
+// nearest returns the offset in the span closest to d, or zero if the span contains zero: clocks
+// that agree need no correction.
 func (s span) nearest(d time.Duration) time.Duration {
 	if s.has(0) {
 		return 0
@@ -152,22 +151,22 @@ func (s span) nearest(d time.Duration) time.Duration {
 	return min(max(d, s.lo), s.hi)
 }
 
-// and returns the common part of two spans; ok is false if there is none.
+// and returns the intersection of two spans; ok is false if it is empty.
 func (s span) and(o span) (both span, ok bool) {
 	both = span{max(s.lo, o.lo), min(s.hi, o.hi)}
 	return both, both.lo <= both.hi
 }
 
-// correction is an offset, and the doubts about it.
+// correction is an offset, with the answers that contradict it.
 type correction struct {
 	offset time.Duration
-	known  bool // by an answer
-	doubts int  // answers in a row that contradict it
+	known  bool // set by an answer
+	doubts int  // successive answers that contradict it
 	doubt  span // their common part
 }
 
-// hear returns the correction after one more answer. asked is the offset that the
-// answers demand, if it is another one, whether it is believed or not.
+// hear returns the correction after one more answer. asked is the offset that the answers require,
+// if it differs, whether or not it is applied.
 func (c correction) hear(said span) (next correction, asked time.Duration) {
 	if !c.known {
 		return c.move(said)
@@ -203,9 +202,9 @@ func (c correction) move(to span) (next correction, asked time.Duration) {
 	return next, at
 }
 
-// listen takes in an answer to a request, if it is DynamoDB's own. Such an answer carries a request
-// id and the checksum of its body, comes out of no cache, and has a code if it is an error. A proxy
-// on the way has none of these.
+// listen processes the answer to a request if it is DynamoDB's own. Such an answer has a request id
+// and the checksum of its body, does not come from a cache, and has a code if it is an error. A
+// proxy's answer has none of these.
 func (c *Clock) listen(meta middleware.Metadata, err error, sent reading) {
 	r, _ := awsmiddleware.GetRawResponse(meta).(*smithyhttp.Response)
 	if err != nil {

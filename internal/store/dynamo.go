@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// API is the part of the DynamoDB client in use.
+// API is the part of the DynamoDB client that is used.
 type API interface {
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
@@ -31,7 +31,7 @@ type API interface {
 
 // Dynamo is the [Store] on a DynamoDB table.
 type Dynamo struct {
-	Clock // how far the local clock is off DynamoDB's, by its answers
+	Clock // the local clock's offset from DynamoDB's, measured by its answers
 
 	api   API
 	table string
@@ -40,19 +40,19 @@ type Dynamo struct {
 // NewDynamo returns the store of the named table.
 func NewDynamo(api API, tableName string) *Dynamo { return &Dynamo{api: api, table: tableName} }
 
-// once turns the SDK's retries off: it would send an update again that may have
-// been applied (ADD is not idempotent).
+// once disables the SDK's retries, which would repeat an update that may have been applied (ADD is
+// not idempotent).
 func once(o *dynamodb.Options) {
 	o.Retryer = aws.NopRetryer{}
 	whole(o)
 }
 
-// unlessUnreachable keeps the client's own retries, for reads, except of errors
-// that another attempt at once does not change.
+// unlessUnreachable keeps the client's own retries, for reads, except after errors that an
+// immediate retry cannot change.
 func unlessUnreachable(o *dynamodb.Options) {
 	whole(o)
 	if r := o.Retryer; r != nil {
-		o.Retryer = fast{retry.AddWithMaxAttempts(r, r.MaxAttempts()).(aws.RetryerV2)} // also of a plain Retryer
+		o.Retryer = fast{retry.AddWithMaxAttempts(r, r.MaxAttempts()).(aws.RetryerV2)} // supports a plain Retryer too
 	}
 }
 
@@ -88,7 +88,7 @@ func (d *Dynamo) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return nil, unsent("Write", fmt.Errorf("%T stands in transactions only", w))
 }
 
-// send makes a call that writes, unless ctx is done before, and classifies its error.
+// send makes a write call, unless ctx is done before, and classifies its error.
 func send[T any](ctx context.Context, op string, call func() (T, error)) (out T, err error) {
 	if err := ctx.Err(); err != nil {
 		return out, unsent(op, err)
@@ -97,7 +97,7 @@ func send[T any](ctx context.Context, op string, call func() (T, error)) (out T,
 	return out, classify(op, err)
 }
 
-// update sends an update, and takes in the time of its answer.
+// update sends an update, and uses its answer to measure the clock.
 func (d *Dynamo) update(ctx context.Context, w item.Update) (*dynamodb.UpdateItemOutput, error) {
 	sent := d.reading()
 	out, err := d.api.UpdateItem(ctx, w.Input(d.table), once)
@@ -112,7 +112,7 @@ func (d *Dynamo) update(ctx context.Context, w item.Update) (*dynamodb.UpdateIte
 // Transact implements [Store].
 func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write) error {
 	if token == "" || len(token) > item.MaxTokenLength {
-		// Without a token of ours a transaction could not be sent again.
+		// Without a token, a transaction could not be repeated safely.
 		return unsent("TransactWriteItems",
 			fmt.Errorf("token %q of %d bytes, 1 to %d are accepted", token, len(token), item.MaxTokenLength))
 	}
@@ -124,8 +124,8 @@ func (d *Dynamo) Transact(ctx context.Context, token string, writes []item.Write
 
 const readAttempts = 8
 
-// Read implements [Store]. It asks again for keys that DynamoDB leaves unprocessed, with growing
-// pauses, eight times at most.
+// Read implements [Store]. It repeats the request for keys that DynamoDB leaves unprocessed, with
+// growing pauses, at most eight times.
 func (d *Dynamo) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil

@@ -13,16 +13,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Lister is a [Store] that can also find items and remove many, which taking
-// tokens never needs.
+// Lister is a [Store] that can also find items and remove many. Taking tokens never needs it.
 type Lister interface {
 	Store
-	// List returns one page of the items asked for. Queries of an index are eventually consistent,
-	// and bring the projected attributes of an item: its keys at least. It may be repeated by the
-	// implementation.
+	// List returns one page of the results of a query. Queries of an index are eventually
+	// consistent, and return the projected attributes of an item, at least its keys. The
+	// implementation may repeat the request.
 	List(ctx context.Context, q item.Query) (item.Page, error)
-	// Remove deletes the items at keys, any number, whatever they hold. An absent item is no error,
-	// so after a failure the whole call can be repeated.
+	// Remove deletes the items at keys, any number, regardless of their contents. An absent item is
+	// not an error, so the whole call can be repeated after a failure.
 	Remove(ctx context.Context, keys ...item.Key) error
 }
 
@@ -63,11 +62,11 @@ func (l *Listing) List(ctx context.Context, q item.Query) (item.Page, error) {
 
 const (
 	removeAtOnce   = 25 // items of one BatchWriteItem
-	removeAttempts = 8  // without any progress
+	removeAttempts = 8  // without progress
 )
 
 // Remove implements [Lister]. It sends keys that DynamoDB leaves unprocessed again, with growing
-// pauses, eight times at most without progress.
+// pauses, at most eight times without progress.
 func (l *Listing) Remove(ctx context.Context, keys ...item.Key) error {
 	for some := range slices.Chunk(unique(keys), removeAtOnce) {
 		requests := make([]types.WriteRequest, len(some))
@@ -100,11 +99,11 @@ func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
 		if try+1 == removeAttempts {
 			return &Failure{Kind: Throttled, Op: "BatchWriteItem", Err: errUnprocessed}
 		}
-		_ = smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)) // the loop asks ctx
+		_ = smithytime.SleepWithContext(ctx, Jitter(try, 20*time.Millisecond, time.Second)) // the loop checks ctx
 	}
 }
 
-// unique returns the keys without repetitions, which one request must not have.
+// unique returns the keys without duplicates, which a request must not have.
 func unique(keys []item.Key) []item.Key {
 	seen := make(map[item.Key]bool, len(keys))
 	return slices.DeleteFunc(slices.Clone(keys), func(k item.Key) bool {

@@ -9,10 +9,9 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 )
 
-// Retry calls f until it succeeds, fails with anything but Throttled or
-// Conflict (which both mean that nothing was written), ctx is done, or attempts
-// are used up. Pauses grow from base and are jittered over their whole length.
-// The last error is returned.
+// Retry calls f until it succeeds, fails with an error other than Throttled and Conflict (which
+// mean that nothing was written), ctx is done, or all attempts are used up. The pauses grow from
+// base, with jitter over their whole length. It returns the last error.
 func Retry(ctx context.Context, attempts int, base time.Duration, f func() error) error {
 	for try := 0; ; try++ {
 		err := f()
@@ -25,8 +24,8 @@ func Retry(ctx context.Context, attempts int, base time.Duration, f func() error
 	}
 }
 
-// Jitter returns a random pause before attempt try+1: uniform between zero and
-// base doubled try times, at most most ("full jitter").
+// Jitter returns a random pause before attempt try+1, uniform between zero and base doubled try
+// times, and at most most ("full jitter").
 func Jitter(try int, base, most time.Duration) time.Duration {
 	d := most
 	if try < 20 && base<<try < most {
@@ -39,8 +38,9 @@ func Jitter(try int, base, most time.Duration) time.Duration {
 // concurrent use.
 func Random() uint64 { return source.Load().(func() uint64)() }
 
-// SetRandom replaces the source of Random and returns the one before. It may be called at any
-// time: a timer of an earlier test may still ask. A simulation plays the same world again so.
+// SetRandom replaces the source of Random, and returns the previous one, so that a simulation can
+// be repeated. It may be called at any time, because a timer of an earlier test may still call
+// Random.
 func SetRandom(f func() uint64) (before func() uint64) { return source.Swap(f).(func() uint64) }
 
 var source atomic.Value

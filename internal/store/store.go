@@ -1,6 +1,5 @@
-// Package store performs planned writes on the table: one call in, one outcome
-// out. It is the only place that talks to DynamoDB and the only place that
-// classifies its errors.
+// Package store performs planned writes on the table: one call in, one outcome out. Only this
+// package calls DynamoDB and classifies its errors.
 package store
 
 import (
@@ -11,28 +10,26 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Store executes writes on one table. Implementations are safe for concurrent use and never send a
-// write again that may have been applied, because its answer was lost. Every error is a [*Refused],
-// a [*Canceled] or a [*Failure]; callers decide whether to repeat. All methods block until there is
-// an answer or ctx is done.
+// Store executes writes on one table. Implementations are safe for concurrent use. They never
+// repeat a write that may have been applied although its answer was lost. Every error is a
+// [*Refused], a [*Canceled] or a [*Failure]; the caller decides whether to retry. All methods block
+// until there is an answer or ctx is done.
 type Store interface {
-	// Write performs one write. It returns the item as it is afterwards (nil
-	// for a delete). A condition that does not hold is a *Refused with the
-	// item as it was.
+	// Write performs one write and returns the item after it (nil for a delete). If the condition
+	// does not hold, the error is a *Refused with the existing item.
 	Write(ctx context.Context, w item.Write) (item.Item, error)
-	// Transact performs all writes or none. Sending the same token with the
-	// same writes again within ten minutes does nothing and succeeds. Refused
-	// conditions are a *Canceled.
+	// Transact performs all writes or none. Repeating the same token with the same writes within
+	// ten minutes does nothing and succeeds. If conditions are refused, the error is a *Canceled.
 	Transact(ctx context.Context, token string, writes []item.Write) error
-	// Read returns the items at keys, in their order, nil where there is none.
-	// Reads are eventually consistent unless consistent is set. At most 100
-	// keys; one that is named twice is read once. Reads may be repeated by the implementation.
+	// Read returns the items at keys, in their order, with nil for absent ones. Reads are
+	// eventually consistent unless consistent is set. There may be at most 100 keys; a repeated key
+	// is read once. The implementation may repeat reads.
 	Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error)
 }
 
-// Refused says that the condition of a write did not hold; nothing was written.
+// Refused means that the condition of a write did not hold, and nothing was written.
 type Refused struct {
-	Old item.Item // as it was, nil if there was no item
+	Old item.Item // the existing item; nil if there was none
 }
 
 func (r *Refused) Error() string {
@@ -42,36 +39,35 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("condition refused by item %q", item.KeyOf(r.Old).PK)
 }
 
-// Canceled says that at least one condition of a transaction did not hold;
-// nothing was written.
+// Canceled means that at least one condition of a transaction did not hold, and nothing was
+// written.
 type Canceled struct {
 	Reasons []Reason // one per write, in order
 }
 
-// Reason is the part of a canceled transaction's error about one of its writes.
+// Reason is why one of a transaction's writes failed.
 type Reason struct {
 	Refused bool
-	Old     item.Item // as it was, when refused and there was an item
+	Old     item.Item // the existing item, if refused and there was one
 }
 
 func (c *Canceled) Error() string { return "transaction refused" }
 
-// Kind is the certainty left after a failed call.
+// Kind is what a failed call leaves certain.
 type Kind int
 
 // The kinds of failure.
 const (
-	// Unavailable: nothing was written and trying again at once is no use.
+	// Unavailable: nothing was written, and an immediate retry does not help.
 	Unavailable Kind = iota + 1
-	// Throttled: nothing was written because DynamoDB slowed us down.
+	// Throttled: nothing was written, because DynamoDB slowed us down.
 	Throttled
 	// Conflict: nothing was written because a transaction holds the item.
 	Conflict
-	// Unknown: no answer, the write may have been applied.
+	// Unknown: there was no answer, and the write may have been applied.
 	Unknown
-	// Setup: DynamoDB rejects the call as such: there is no such table, no
-	// permission, or the request is not valid. Nothing was written, and nothing will
-	// be until somebody acts.
+	// Setup: DynamoDB rejects the call as such, because there is no such table or no permission, or
+	// the request is invalid. Nothing was written, and nothing will be until the setup is fixed.
 	Setup
 )
 

@@ -8,11 +8,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Whole is an HTTP client for the SDK that gets answers to their end even if they
-// begin before net/http has seen the end of the request. The SDK closes the body of a
-// request when the answer begins. Its WriteTo then says io.EOF, which net/http takes
-// for a failure to send: it closes the connection, and cuts off an answer of more than
-// 4 KB. Its Read says the same as the plain end that it is, so Whole leaves only that.
+// Whole is an HTTP client for the SDK that receives responses completely even if they begin before
+// net/http has sent the whole request. The SDK closes the body of a request when the response
+// begins. Its WriteTo then returns io.EOF, which net/http takes for a failure to send: it closes
+// the connection, and truncates responses of more than 4 KB. Its Read returns io.EOF as a normal
+// end, so Whole exposes only Read.
 type Whole struct{ Client aws.HTTPClient }
 
 // Do sends the request.
