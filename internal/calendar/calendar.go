@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	_ "time/tzdata" // the same zones on machines that have none
+	_ "time/tzdata" // the same zones on machines without a time zone database
 )
 
 // Never is the edge of a calendar without one.
@@ -17,7 +17,7 @@ const Never = math.MaxInt64
 // maxAfter is the longest period after a first use, in seconds: ten years.
 const maxAfter = 10 * 366 * 24 * 3600
 
-// Calendar knows where periods end. It is safe for concurrent use.
+// Calendar computes when periods end. It is safe for concurrent use.
 type Calendar struct {
 	entries []entry
 	zone    *time.Location
@@ -25,13 +25,14 @@ type Calendar struct {
 	spans
 }
 
-// spans keeps the last two spans that were asked for: some buckets ask about a time long past.
+// spans caches the last two spans used: some buckets ask about a time long past.
 type spans struct{ last atomic.Pointer[[2]span] }
 
-// span has no edge after from and before to, which is one.
+// span has no edge between from and to; to is an edge.
 type span struct{ from, to int64 }
 
-// until returns the first edge after an instant, or Never. If no kept span says it, find does.
+// until returns the first edge after an instant, or Never. It calls find if no cached span contains
+// the instant.
 func (k *spans) until(ms int64, find func() int64) int64 {
 	last := k.last.Load()
 	if last == nil {
@@ -47,7 +48,7 @@ func (k *spans) until(ms int64, find func() int64) int64 {
 	}
 	next := find()
 	known := [2]span{{ms, next}, last[0]}
-	if last[0].to == next { // the same span, known from an earlier instant on now
+	if last[0].to == next { // the same span, from an earlier instant
 		known[1] = last[1]
 	}
 	k.last.Store(&known)
@@ -56,7 +57,7 @@ func (k *spans) until(ms int64, find func() int64) int64 {
 
 var calendars kept[*Calendar]
 
-// Parse reads a canonical form. The error names the problem and the accepted forms; a calendar
+// Parse parses a canonical form. The error names the problem and the accepted forms; a calendar
 // without an edge is an error.
 func Parse(canonical string) (*Calendar, error) {
 	c, err := calendars.read(canonical, parse)
@@ -66,7 +67,7 @@ func Parse(canonical string) (*Calendar, error) {
 	return c, nil
 }
 
-// kept keeps results by the form that they were read from, up to maxKept, and then begins anew.
+// kept caches parsed values by their form, up to maxKept; then it starts over.
 type kept[T any] struct {
 	known sync.Map
 	count atomic.Int64
@@ -120,7 +121,7 @@ func parse(canonical string) (*Calendar, error) {
 	return c, nil
 }
 
-// location returns the zone of a name of the IANA database.
+// location returns a zone by its name in the IANA database.
 func location(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
@@ -129,8 +130,8 @@ func location(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// Next returns the first edge after an instant, or Never. Of a calendar that counts from
-// the first use it returns Never: see [Calendar.After].
+// Next returns the first edge after an instant, or Never. If the calendar counts from the first
+// use, it returns Never: see [Calendar.After].
 func (c *Calendar) Next(ms int64) int64 {
 	if c.after > 0 {
 		return Never
@@ -153,8 +154,8 @@ func (c *Calendar) Next(ms int64) int64 {
 // farthest is the last instant that has a date: the year 9999.
 const farthest = 253_402_300_799_000
 
-// After returns the length of the period that begins with the first use, in
-// milliseconds; 0 for a calendar.
+// After returns the length of a period that begins with the first use, in milliseconds; 0 for all
+// other calendars.
 func (c *Calendar) After() int64 { return c.after }
 
 func floor(n, by int64) int64 {

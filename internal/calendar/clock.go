@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// The clocks of a zone are set forward and back, so local times are left out and come twice. A period
-// begins at the first instant at which they have shown its local time or a later one: where it comes
-// twice, at the first of the two, and where it is left out, when the clocks are set forward. Instants are
-// minutes of the epoch here, local times are minutes as [entry.next] has them.
+// The clocks of a zone are set forward and back, so some local times are skipped, and some occur
+// twice. A period begins at the first instant at which the clocks have shown its local time or a
+// later one. If the local time occurs twice, that is the first occurrence. If it is skipped, that
+// is when the clocks are set forward. Here, instants are in minutes since the epoch, and local
+// times in minutes as in [entry.next].
 
-// apart is longer, in minutes, than clocks are ever set back, and than any are ahead of UTC.
+// apart is longer, in minutes, than clocks are ever set back, and than any zone is ahead of UTC.
 const apart = 26 * 60
 
-// latest returns the latest local time that the clocks of a zone have shown until an instant.
+// latest returns the latest local time that the clocks of a zone have shown up to an instant.
 func latest(zone *time.Location, at int64) (local int64) {
 	local = math.MinInt64
 	for m := at - apart; m <= at; {
@@ -34,15 +35,15 @@ func first(zone *time.Location, local int64) int64 {
 	}
 }
 
-// stretch returns how far the clocks of a zone are ahead of UTC at an instant, in seconds, and until when
-// they surely are.
+// stretch returns how far the clocks of a zone are ahead of UTC at an instant, in seconds, and
+// until when they certainly are.
 func stretch(zone *time.Location, m int64) (offset, end int64) {
 	t := time.Unix(m*60, 0).In(zone)
 	_, ahead := t.Zone()
 	switch _, change := t.ZoneBounds(); {
 	case change.IsZero():
 		end = Never
-	case !change.After(t): // so says the standard library on the last day of a leap year
+	case !change.After(t): // the standard library does this on the last day of a leap year
 		end = m + 60
 	default:
 		end = ceil(change.Unix())

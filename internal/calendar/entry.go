@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// entry is one cron expression, ready to be matched.
+// entry is a parsed cron expression.
 type entry struct {
 	minutes, hours, days, months, weekdays set
-	// clamp is the day that in a shorter month is its last one; 0: none.
+	// clamp is a day that stands for the last day in a shorter month; 0: none.
 	clamp int
-	// both is whether day and weekday must match, not one of them.
+	// both means that day and weekday must match, not only one of them.
 	both bool
-	// finest is the smallest unit of time within which nothing changes: minute, hour, day or month.
-	// A match from Monday to Friday changes at midnight only.
+	// finest is the largest unit of time within which the match never changes: minute, hour, day or
+	// month. A match from Monday to Friday only changes at midnight.
 	finest int
 }
 
-// parseFields reads the five fields of an expression.
+// parseFields parses the five fields of an expression.
 func parseFields(text [len(fields)]string) (e entry, err error) {
 	d := text[day]
 	if rest, isLast := strings.CutSuffix(d, "L"); isLast {
@@ -47,7 +47,7 @@ func parseFields(text [len(fields)]string) (e entry, err error) {
 	return e, nil
 }
 
-// unit returns the finest unit of an expression whose other fields are read.
+// unit computes finest, from the fields already parsed.
 func (e entry) unit() int {
 	all := func(i int, s set) bool { return s == fields[i].all() }
 	days, weekdays := all(day, e.days), all(weekday, e.weekdays)
@@ -62,7 +62,7 @@ func (e entry) unit() int {
 	return month
 }
 
-// parseExpression reads five fields with spaces between them.
+// parseExpression splits an expression into five fields separated by spaces.
 func parseExpression(cron string) (text [len(fields)]string, err error) {
 	parts := strings.Fields(cron)
 	if len(parts) != len(fields) {
@@ -76,7 +76,7 @@ func parseExpression(cron string) (text [len(fields)]string, err error) {
 
 var errToken = errors.New("want the fields m, h, D, M and w, each once at most and in this order")
 
-// tagged takes the value behind the tag that a text begins with, up to the next of the tags.
+// tagged returns the value after the tag with which a text begins, up to the next tag.
 func tagged(text, tags string) (value, rest string) {
 	if end := strings.IndexAny(text[1:], tags) + 1; end > 0 {
 		return text[1:end], text[end:]
@@ -84,7 +84,7 @@ func tagged(text, tags string) (value, rest string) {
 	return text[1:], ""
 }
 
-// parseCompact reads the stored form of an expression.
+// parseCompact splits the stored form of an expression into fields.
 func parseCompact(stored string) (text [len(fields)]string, err error) {
 	rest := stored
 	for i, f := range fields {
@@ -99,7 +99,7 @@ func parseCompact(stored string) (text [len(fields)]string, err error) {
 	return text, nil
 }
 
-// compact is the stored form of an expression.
+// compact returns the stored form of an expression.
 func compact(text [len(fields)]string) string {
 	var b strings.Builder
 	for i, f := range fields {
@@ -137,13 +137,14 @@ func (e entry) matches(t time.Time) bool {
 	return e.minutes.has(t.Minute()) && e.hours.has(t.Hour()) && e.date(t)
 }
 
-// horizon is how far ahead a beginning is looked for, in minutes. A leap day on a given day of the week
-// may be forty years away.
+// horizon is how far ahead a beginning is searched, in minutes. A leap day on a given weekday may
+// be forty years away.
 const horizon = 41 * 366 * 24 * 60
 
-// next returns the first local time after another one at which the expression begins to match: it does,
-// and the minute before does not. Both are minutes since the beginning of 1970 on the calendar alone, which
-// leaves out no local time and has none twice. See [Calendar.Next] for the clocks of a zone.
+// next returns the first local time after another one at which the expression begins to match: it
+// matches, and does not match the minute before. Both are minutes since the beginning of 1970 in
+// the calendar alone, which skips and repeats no local time. See [Calendar.Next] for the clocks of
+// a zone.
 func (e entry) next(after int64) (int64, bool) {
 	for m := after + 1; m <= after+horizon; {
 		next, begins := e.look(m)
@@ -155,8 +156,8 @@ func (e entry) next(after int64) (int64, bool) {
 	return 0, false
 }
 
-// look reports whether the expression begins to match at a local time. If not, it returns the next one at
-// which it may.
+// look reports whether the expression begins to match at a local time. If not, it returns the next
+// local time at which it may.
 func (e entry) look(m int64) (next int64, begins bool) {
 	t, unit := wall(m), e.finest
 	switch {
@@ -172,7 +173,7 @@ func (e entry) look(m int64) (next int64, begins bool) {
 	return after(m, unit), false
 }
 
-// after returns the first local time after the unit of time that another one is in.
+// after returns the first local time after the unit of time that contains another one.
 func after(m int64, unit int) int64 {
 	switch unit {
 	case month:
@@ -186,7 +187,8 @@ func after(m int64, unit int) int64 {
 	return m + 1
 }
 
-// same returns a local time until which the expression goes on to match, or goes on not to, as at another one.
+// same returns a local time until which the expression certainly matches, or certainly does not, as
+// at m.
 func (e entry) same(m int64) int64 {
 	if e.matches(wall(m)) {
 		return after(m, e.finest)
@@ -195,10 +197,10 @@ func (e entry) same(m int64) int64 {
 	return next
 }
 
-// wall returns a local time, as if its zone were UTC.
+// wall converts a local time to a date and time, as if its zone were UTC.
 func wall(minute int64) time.Time { return time.Unix(minute*60, 0).UTC() }
 
-// refusal says why an expression begins nothing.
+// refusal explains why an expression never begins to match.
 func (e entry) refusal(text [len(fields)]string) error {
 	if e.matches(wall(0)) {
 		return errors.New("it matches every minute, and a period begins where one matches after one that does not: " +

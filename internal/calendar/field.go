@@ -11,7 +11,7 @@ type field struct {
 	tag         byte
 	name        string
 	first, last int
-	names       []string // of the values from first on
+	names       []string // of the values from first
 }
 
 var fields = [...]field{
@@ -31,7 +31,7 @@ const (
 	weekday
 )
 
-// set is a set of the values of a field, by bit.
+// set is a set of field values, as bits.
 type set uint64
 
 func (s set) has(n int) bool { return s>>n&1 == 1 }
@@ -44,8 +44,8 @@ func (f field) all() (out set) {
 	return out
 }
 
-// parse returns the values that a field stands for: "*", a number, a range, any of them
-// with a step, and lists of these.
+// parse returns the values of a field: "*", a number or a range, each with an optional step, or a
+// list of these.
 func (f field) parse(text string) (out set, err error) {
 	for _, term := range strings.Split(text, ",") {
 		s, err := f.term(term)
@@ -67,7 +67,7 @@ func (f field) term(text string) (set, error) {
 	if !ok || step == 0 {
 		return 0, f.wrong(text)
 	}
-	if values&(values-1) == 0 { // 5/10 goes on from 5 to the end
+	if values&(values-1) == 0 { // 5/10 continues from 5 to the end
 		values = f.all() &^ (values - 1)
 	}
 	out, at := set(0), 0
@@ -111,7 +111,7 @@ func (f field) wrong(text string) error {
 		f.name, text, f.first, f.last)
 }
 
-// digits reads a number of at most four decimal digits.
+// digits parses a number of at most four decimal digits.
 func digits(s string) (int, bool) {
 	if len(s) == 0 || len(s) > 4 || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -120,8 +120,8 @@ func digits(s string) (int, bool) {
 	return n, err == nil
 }
 
-// numbers returns a field with numbers for names, in the one spelling that is stored. A
-// Sunday is 7, but 0 where a range or a step begins with it.
+// numbers returns a field with names replaced by numbers, in its unique stored spelling. Sunday is
+// 7, but 0 at the beginning of a range or a step.
 func (f field) numbers(text string) string {
 	terms := strings.Split(text, ",")
 	for i, term := range terms {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// The versions of the stored form. The first is Python's. A last day of the month, or a zone of its
-// own, needs the second, which Python clients refuse by name.
+// The versions of the stored form. The first is Python's. A last day of the month, or a zone per
+// calendar, needs the second, which Python clients refuse by name.
 const (
 	pythons = "1"
 	ours    = "2"
 )
 
-// Cron returns the canonical form of a cron expression of five fields in a zone, or of several with
-// semicolons between them. The error names the problem and the accepted forms; the caller adds the
-// expression.
+// Cron returns the canonical form of a five-field cron expression in a zone, or of several
+// expressions separated by semicolons. The error names the problem and the accepted forms; the
+// caller adds the expression.
 func Cron(expression, zone string) (canonical string, err error) {
 	var entries []string
 	for _, one := range strings.Split(expression, ";") {
@@ -33,8 +33,8 @@ func Cron(expression, zone string) (canonical string, err error) {
 	return canonical, nil
 }
 
-// Stored returns the stored form of a canonical form if its zone is the one given: Python's form
-// where it is possible.
+// Stored returns the stored form of a canonical form, without its zone if that is the given one:
+// Python's form if possible.
 func Stored(canonical, zone string) string {
 	body, own, _ := strings.Cut(canonical, "@")
 	if own != zone || strings.Contains(body, "L") {
@@ -43,13 +43,13 @@ func Stored(canonical, zone string) string {
 	return pythons + body
 }
 
-// Zone returns the zone of a canonical form, empty if it has none.
+// Zone returns the zone of a canonical form, or "".
 func Zone(canonical string) string {
 	_, zone, _ := strings.Cut(canonical, "@")
 	return zone
 }
 
-// Read returns the canonical form of a stored calendar; zone is the item's.
+// Read returns the canonical form of a stored calendar; zone is the item's zone.
 func Read(stored, zone string) (canonical string, err error) {
 	if canonical, err = unstored(stored, zone); err == nil {
 		_, err = Parse(canonical)
@@ -57,7 +57,7 @@ func Read(stored, zone string) (canonical string, err error) {
 	return canonical, err
 }
 
-// ReadSchedule returns the form of a stored [Schedule]; zone is the item's.
+// ReadSchedule returns the form of a stored [Schedule]; zone is the item's zone.
 func ReadSchedule(stored, zone string) (form string, err error) {
 	if form, err = unstored(stored, zone); err == nil {
 		_, err = ParseSchedule(form)
@@ -65,7 +65,7 @@ func ReadSchedule(stored, zone string) (form string, err error) {
 	return form, err
 }
 
-// unstored returns the form with its zone of a stored calendar or schedule.
+// unstored returns a stored calendar or schedule with its zone.
 func unstored(stored, zone string) (string, error) {
 	switch {
 	case strings.HasPrefix(stored, ours):
@@ -90,7 +90,7 @@ func shown(canonical string) string {
 	return Text(canonical)
 }
 
-// Text returns a canonical form for people: its cron expressions and its zone.
+// Text formats a canonical form for people: its cron expressions and its zone.
 func Text(canonical string) string {
 	body, zone, ok := strings.Cut(canonical, "@")
 	if !ok {

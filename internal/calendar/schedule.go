@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Schedule says which parameters a rate has at an instant: the first window's that matches, or its own.
-// A window matches while the clocks of the zone show a time that its cron expression matches: "* 9-16 * * 1-5"
-// is from nine to five on working days. It follows the clocks where they are set forward or back. Its form is
-// the calendar's, with the parameters behind each expression:
+// Schedule gives the parameters of a rate at an instant, from the first window that matches, or
+// the rate's own. A window matches while the zone's clocks show a time that its cron expression
+// matches: "* 9-16 * * 1-5" is from nine to five on working days. It follows the clocks when they
+// are set forward or back. Its form is like a calendar's, with the parameters after each
+// expression:
 //
 //	h9-16w1-5s2000;h0-5c50a10p60@Europe/Berlin
 //
@@ -21,20 +22,20 @@ type Schedule struct {
 	spans
 }
 
-// window is an expression and the parameters that hold while it matches.
+// window is an expression, and the parameters in force while it matches.
 type window struct {
 	entry
 	Change
 }
 
-// Change has the parameters of a window: a scale of capacity and refill in thousandths, or capacity and refill
-// in tokens and the period in seconds, each 0 for the rate's own.
+// Change is the parameters of a window: a scale of capacity and refill in thousandths, or capacity
+// and refill in tokens and the period in seconds. 0 means the rate's own value.
 type Change struct{ Scale, Capacity, Refill, Period int64 }
 
-// The tags of the parameters of a window, in their order.
+// The tags of a window's parameters, in order.
 const changeTags = "scap"
 
-// MaxWindows is how many windows a schedule has at most.
+// MaxWindows is the greatest number of windows in a schedule.
 const MaxWindows = 64
 
 // MaxChange bounds each parameter of a window.
@@ -44,7 +45,7 @@ func (c *Change) fields() [len(changeTags)]*int64 {
 	return [...]*int64{&c.Scale, &c.Capacity, &c.Refill, &c.Period}
 }
 
-// String returns the parameters as they are stored: "s500", or "c50a10p60".
+// String returns the parameters in stored form: "s500", or "c50a10p60".
 func (c Change) String() string {
 	var b strings.Builder
 	for i, n := range c.fields() {
@@ -58,8 +59,8 @@ func (c Change) String() string {
 
 var schedules kept[*Schedule]
 
-// ParseSchedule reads a form. The error names the problem and the accepted forms; a window that never comes is
-// an error.
+// ParseSchedule parses a form. The error names the problem and the accepted forms; a window that
+// never matches is an error.
 func ParseSchedule(form string) (*Schedule, error) { return schedules.read(form, parseSchedule) }
 
 func parseSchedule(form string) (*Schedule, error) {
@@ -114,8 +115,8 @@ func parseWindow(one string) (w window, err error) {
 	return w, nil
 }
 
-// Window returns the form of a window, without its zone: a cron expression of five fields, and its parameters.
-// The error names the problem and the accepted forms.
+// Window returns the form of a window without its zone: a five-field cron expression and its
+// parameters. The error names the problem and the accepted forms.
 func Window(expression string, c Change) (form string, err error) {
 	text, err := parseExpression(expression)
 	if err != nil {
@@ -126,7 +127,7 @@ func Window(expression string, c Change) (form string, err error) {
 	return form, err
 }
 
-// WindowOf returns the cron expression of a window and its parameters.
+// WindowOf returns the cron expression and the parameters of a window.
 func WindowOf(form string) (expression string, c Change, err error) {
 	w, err := parseWindow(form)
 	if err != nil {
@@ -136,7 +137,7 @@ func WindowOf(form string) (expression string, c Change, err error) {
 	return strings.Join(text[:], " "), w.Change, err
 }
 
-// At returns the parameters of the window in force at an instant; none: the rate's own.
+// At returns the parameters of the window in force at an instant; without one, the zero Change.
 func (s *Schedule) At(ms int64) Change {
 	if i, _, _, _ := s.inForce(floor(ms, 60_000)); i >= 0 {
 		return s.windows[i].Change
@@ -152,8 +153,8 @@ func (s *Schedule) Changes() (out []Change) {
 	return out
 }
 
-// inForce returns the window in force in a minute, -1 for none, its local time, and how far the clocks are ahead
-// until when.
+// inForce returns the window in force in a minute (-1 for none), its local time, and how far the
+// clocks are ahead, until when.
 func (s *Schedule) inForce(m int64) (i int, local, ahead, until int64) {
 	ahead, until = stretch(s.zone, m)
 	local = floor(m*60+ahead, 60)
@@ -178,7 +179,7 @@ func (s *Schedule) next(m int64) int64 {
 		if i != was {
 			return at * 60_000
 		}
-		deciding := s.windows // those behind the one in force decide nothing
+		deciding := s.windows // windows after the one in force have no effect
 		if i >= 0 {
 			deciding = deciding[:i+1]
 		}
@@ -191,7 +192,8 @@ func (s *Schedule) next(m int64) int64 {
 	return Never
 }
 
-// ScheduleText returns a form for people: "during * 9-16 * * 1-5 UTC capacity 600", and windows apart by semicolons.
+// ScheduleText formats a form for people: "during * 9-16 * * 1-5 UTC capacity 600", with semicolons
+// between windows.
 func ScheduleText(form string) string {
 	windows, zone, _ := strings.Cut(form, "@")
 	var out []string

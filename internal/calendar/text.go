@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// words are the calendars that have one, with the expression that they stand for.
+// words are the calendars with a name, and their expressions.
 var words = map[string]string{
 	"daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *",
 	"quarterly": "0 0 1 1,4,7,10 *", "yearly": "0 0 1 1 *",
 }
 
-// FromText returns the canonical form of a calendar as people write it: "monthly Asia/Tokyo",
-// "0 6 * * 1-5 Europe/Berlin" or "5h after first use". Without a zone it is UTC. The caller adds the text
-// to the error.
+// FromText returns the canonical form of a calendar in the notation for people: "monthly
+// Asia/Tokyo", "0 6 * * 1-5 Europe/Berlin" or "5h after first use". The default zone is UTC. The
+// caller adds the text to the error.
 func FromText(text string) (canonical string, err error) {
 	if length, ok := strings.CutSuffix(text, " after first use"); ok {
 		d, err := time.ParseDuration(length)
@@ -36,8 +36,8 @@ func FromText(text string) (canonical string, err error) {
 	return Cron(strings.Join(parts, " "), zone)
 }
 
-// FromFirstUse returns the canonical form of periods that begin with a first use. It is valid for a whole number of
-// seconds.
+// FromFirstUse returns the canonical form of periods that begin with a first use. It is valid for
+// whole seconds.
 func FromFirstUse(d time.Duration) string {
 	if d%time.Second != 0 {
 		return "+" + d.String()

@@ -22,7 +22,7 @@ const (
 	detailRecords  = "records_deleted"
 )
 
-// LimitsSet are the details of stored limits at any level.
+// LimitsSet returns the details of stored limits at any level.
 func LimitsSet(c Config) item.Item {
 	limits := make([]item.Value, len(c.Limits))
 	for i, l := range c.Limits {
@@ -48,8 +48,7 @@ func LimitsSet(c Config) item.Item {
 	return c.withPolicy(d)
 }
 
-// LimitsDeleted are the details of limits that were deleted: their names, and only
-// at the system level.
+// LimitsDeleted returns the details of deleted limits, with their names at the system level only.
 func LimitsDeleted(c Config) item.Item {
 	if c.Entity != "" || c.Resource != "" {
 		return nil
@@ -61,7 +60,7 @@ func LimitsDeleted(c Config) item.Item {
 	return c.withPolicy(item.Item{detailLimits: item.List(names)})
 }
 
-// withPolicy adds what the system level stores besides limits.
+// withPolicy adds the settings of the system level besides limits.
 func (c Config) withPolicy(d item.Item) item.Item {
 	if c.Entity == "" && c.Resource == "" {
 		d[AttrOnUnavailable] = item.StringOrNull(c.OnUnavailable)
@@ -69,7 +68,7 @@ func (c Config) withPolicy(d item.Item) item.Item {
 	return d
 }
 
-// EntitySet are the details of an entity that was created or changed.
+// EntitySet returns the details of a created or changed entity.
 func EntitySet(e Entity) item.Item {
 	it := e.Item()
 	return item.Item{
@@ -78,6 +77,5 @@ func EntitySet(e Entity) item.Item {
 	}
 }
 
-// EntityDeleted are the details of an entity that was deleted, with the number of
-// items that went with it.
+// EntityDeleted returns the details of a deleted entity, with the number of items deleted with it.
 func EntityDeleted(records int) item.Item { return item.Item{detailRecords: item.N(int64(records))} }

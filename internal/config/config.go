@@ -10,15 +10,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// The policy of a namespace, as its system configuration stores it: what a call gets
-// that ends unavailable or unknown.
+// The policy of a namespace in its system configuration: the result of a call that ends unavailable
+// or unknown.
 const (
 	OnUnavailableAllow = "allow"
 	OnUnavailableBlock = "block"
 )
 
-// Config is the stored limits of one level. The level follows from which of
-// Entity and Resource are set:
+// Config is the stored configuration of one level. Entity and Resource determine the level:
 //
 //	neither   system: for every entity and resource of the namespace
 //	Resource  every entity on that resource
@@ -26,27 +25,28 @@ const (
 type Config struct {
 	Namespace        string
 	Entity, Resource string
-	// Limits are sorted by name. Capacity and Amount must be whole tokens,
-	// Period whole seconds: that is how they are stored.
+	// Limits are sorted by name. Because of the stored form, Capacity and Amount must be whole
+	// tokens, and Period whole seconds.
 	Limits []bucket.Limit
-	// Raises are the raises of limits, also of inherited ones, by name in the form of package bucket. Only one
-	// entity on one resource has them.
+	// Raises are the raises of limits, including inherited ones, by limit name, in the form of
+	// package bucket. Only the level of one entity on one resource has them.
 	Raises map[string]string
-	// Unread are the names of the stored limits where something of them cannot be read, nil where all can.
-	// They are in force as an error, and Over keeps them until SetLimits replaces them.
+	// Unread lists the names of the stored limits if some of them cannot be read, otherwise nil.
+	// Such limits cause errors while in force, and Over keeps them until SetLimits replaces them.
 	Unread []string
-	// OnUnavailable is allow, block or empty (not decided); system level only.
+	// OnUnavailable is allow, block or empty (undecided); system level only.
 	OnUnavailable string
-	// Access is what the level says besides, and Declared what of it a manifest has declared.
+	// Access is the level's other settings, and Declared the part of Access that a manifest has
+	// declared.
 	Access   Access
 	Declared Declared
-	// AuditRetentionDays is how long audit events are kept; 0: not decided.
+	// AuditRetentionDays is how long audit events are kept; 0: undecided.
 	// System level only.
 	AuditRetentionDays int64
 }
 
 const (
-	// AttrOnUnavailable is the attribute of the policy; manifests have it under that name too.
+	// AttrOnUnavailable is the attribute of the policy; manifests use the same name.
 	AttrOnUnavailable = "on_unavailable"
 
 	attrAuditRetention = "audit_retention_days"
@@ -67,8 +67,8 @@ func (c Config) Key() item.Key {
 	return layout.SystemConfigKey(c.Namespace)
 }
 
-// Item returns the configuration as it is stored. Fractions of tokens and
-// seconds are a bug of the caller and panic.
+// Item returns the configuration in stored form. Fractions of tokens or seconds are a bug of the
+// caller and cause a panic.
 func (c Config) Item() item.Item {
 	k := c.Key()
 	it := layout.NewItem(k)
@@ -90,13 +90,13 @@ func (c Config) Item() item.Item {
 	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
 }
 
-// Replace stores the configuration in place of the old one, as every client does.
+// Replace stores the configuration in place of the old one, like every client.
 func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
 
-// SetLimits replaces all limits, whether they could be read or not.
+// SetLimits replaces all limits, including unreadable ones.
 func (c *Config) SetLimits(limits []bucket.Limit) { c.Limits, c.Unread = limits, nil }
 
-// Names are the names of all limits.
+// Names returns the names of all limits, including unreadable ones.
 func (c Config) Names() []string {
 	names := slices.Clone(c.Unread)
 	for _, l := range c.Limits {
@@ -105,14 +105,14 @@ func (c Config) Names() []string {
 	return names
 }
 
-// DecodeConfig reads a configuration of any level. Limits that the arithmetic
-// cannot hold, or with parts missing, are errors: limits are in force whole or not
-// at all. With the error it returns the level and all else that can be read.
+// DecodeConfig decodes a configuration of any level. Limits with missing parts, or beyond the range
+// of the arithmetic, are errors, because a limit is in force completely or not at all. With an
+// error, it returns the level and everything else that can be read.
 func DecodeConfig(it item.Item) (Config, error) {
 	r := item.Reader{It: it}
 	c := configKey(&r)
 	c.Access, c.Declared = AccessOf(it), DeclaredIn(it)
-	if c.Resource == "" { // the system's
+	if c.Resource == "" { // the system level
 		c.AuditRetentionDays = r.Int(attrAuditRetention)
 		switch policy := r.Str(AttrOnUnavailable); policy {
 		case "", OnUnavailableAllow, OnUnavailableBlock:
@@ -130,7 +130,7 @@ func DecodeConfig(it item.Item) (Config, error) {
 	return c, nil
 }
 
-// configKey reads the level off the key; of a key of something else it returns none.
+// configKey returns the level of a key, or an empty one if the key is not a configuration's.
 func configKey(r *item.Reader) Config {
 	var c Config
 	ns, rest, ok := layout.CutNamespace(item.KeyOf(r.It).PK)
@@ -153,8 +153,8 @@ func configKey(r *item.Reader) Config {
 	return c
 }
 
-// KeepAudit sets how long the audit events of a namespace are kept and leaves the
-// rest of its system configuration as it is.
+// KeepAudit sets how long the audit events of a namespace are kept, and leaves the rest of its
+// system configuration unchanged.
 func KeepAudit(ns string, days int64) item.Update {
 	u := inRegistry(ns, item.Update{
 		Key: layout.SystemConfigKey(ns),

@@ -11,21 +11,21 @@ import (
 
 const attrMetadata = "metadata"
 
-// Entity is the metadata of an entity. Python clients write it once and never change
-// it; package admin replaces it as a whole.
+// Entity is the metadata of an entity. Python clients write it once and never change it; package
+// admin replaces it completely.
 type Entity struct {
 	Namespace, ID string
-	Name          string    // empty on writing: the id
+	Name          string    // if empty, the id is written
 	Parent        string    // empty: none
-	Cascade       bool      // whether what the entity takes is charged to Parent too
-	Metadata      item.Item // anything; nil and empty are the same
+	Cascade       bool      // whether the entity's costs are charged to Parent too
+	Metadata      item.Item // any content; nil and empty are equivalent
 	CreatedAt     string    // see [layout.Timestamp]
 }
 
-// IsEntity reports whether an item is entity metadata, by its key.
+// IsEntity reports whether an item is entity metadata, judging by its key.
 func IsEntity(it item.Item) bool { return item.KeyOf(it).SK == layout.SKMeta }
 
-// EntityOf returns the entity whose metadata has the key of an item.
+// EntityOf returns the entity if the item has the key of entity metadata.
 func EntityOf(it item.Item) (id string, ok bool) {
 	_, rest, _ := layout.CutNamespace(item.KeyOf(it).PK)
 	id, ok = strings.CutPrefix(rest, layout.EntityPKPart)
@@ -35,7 +35,7 @@ func EntityOf(it item.Item) (id string, ok bool) {
 // Key returns the key of the entity's metadata.
 func (e Entity) Key() item.Key { return layout.EntityKey(e.Namespace, e.ID) }
 
-// Item returns the entity as it is stored.
+// Item returns the entity in stored form.
 func (e Entity) Item() item.Item {
 	it := layout.NewItem(e.Key())
 	name := e.Name
@@ -57,8 +57,8 @@ func (e Entity) Item() item.Item {
 // Create stores the entity if there is none with its id.
 func (e Entity) Create() item.Put { return item.Put{Item: e.Item(), If: item.Absent(item.AttrPK)} }
 
-// Update stores what Item says of an entity that is there. What other clients keep in
-// the item stays, and so does when it was created.
+// Update stores the attributes of Item in an existing entity. Attributes of other clients and the
+// creation time are kept.
 func (e Entity) Update() item.Update {
 	u := item.Update{Key: e.Key(), If: item.Exists(item.AttrPK)}
 	it := e.Item()
@@ -77,7 +77,7 @@ func (e Entity) Update() item.Update {
 	return u
 }
 
-// Move stores the parent and the cascade flag of an entity that is there, and nothing else.
+// Move stores only the parent and the cascade flag of an existing entity.
 func (e Entity) Move() item.Update {
 	u := e.Update()
 	u.SetIfAbsent = nil
@@ -113,8 +113,8 @@ func (e Entity) Unchanged() item.Check {
 	return item.Check{Key: e.Key(), If: item.All(item.Exists(item.AttrPK), cond)}
 }
 
-// Adopt stamps a bucket shard of the entity with its parent and whether the parent
-// pays too. It never creates the shard.
+// Adopt stores the entity's parent and cascade flag in one of its bucket shards. It never creates
+// the shard.
 func (e Entity) Adopt(bucket item.Key) item.Update {
 	u := item.Update{
 		Key: bucket, If: item.Exists(item.AttrPK),

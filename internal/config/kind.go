@@ -12,21 +12,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// How a configuration stores limits: in attributes of the prefix, the name and a field.
-// Quotas from the first use, and slots, have prefixes of their own, so that clients which do
-// not know them pass over them. Slots have a capacity, and the length of their epochs as the
-// period.
+// A configuration stores limits in attributes named by a prefix, the limit's name and a field.
+// First-use quotas and slots have their own prefixes, which older clients ignore. Slots have a
+// capacity, and as period the length of their epochs.
 const (
 	prefixLimit    = "l_"
 	prefixFirstUse = "w_"
 	prefixInFlight = "s_"
 )
 
-// prefixes begin the attributes of limits in configurations.
+// prefixes are the prefixes of limit attributes in configurations.
 var prefixes = []string{prefixLimit, prefixInFlight, prefixFirstUse}
 
-// prefixOf returns what begins the attributes of a limit. It is another one for what other clients
-// do not know.
+// prefixOf returns the prefix of a limit's attributes. Limits that other clients do not support
+// have another one.
 func prefixOf(l bucket.Limit) string {
 	switch {
 	case l.Returns():
@@ -37,7 +36,7 @@ func prefixOf(l bucket.Limit) string {
 	return prefixLimit
 }
 
-// limitOfConfig returns the limit whose capacity the attribute holds, and its prefix.
+// limitOfConfig returns the limit whose capacity an attribute holds, and its prefix.
 func limitOfConfig(attr string) (prefix, name string, ok bool) {
 	name, ok = strings.CutSuffix(attr, "_"+layout.FieldCapacity)
 	for _, p := range prefixes {
@@ -48,7 +47,7 @@ func limitOfConfig(attr string) (prefix, name string, ok bool) {
 	return "", "", false
 }
 
-// zoneOf returns the zone of the calendars and schedules of version 1: the first limit's that has any.
+// zoneOf returns the zone of the version 1 calendars and schedules: the first one among the limits.
 func zoneOf(limits []bucket.Limit) string {
 	for _, l := range limits {
 		if zone := cmp.Or(calendar.Zone(l.Reset), calendar.Zone(l.Schedule())); zone != "" {
@@ -58,8 +57,8 @@ func zoneOf(limits []bucket.Limit) string {
 	return ""
 }
 
-// scaled reads a positive number of a limit and multiplies it by unit; at is what the
-// names of its attributes begin with.
+// scaled reads a positive number of a limit, and multiplies it by unit; at begins the names of its
+// attributes.
 func scaled(r *item.Reader, at, field string, unit int64) int64 {
 	n, ok, err := item.Int(r.It, at+field)
 	switch most := math.MaxInt64 / unit; {
@@ -76,8 +75,7 @@ func scaled(r *item.Reader, at, field string, unit int64) int64 {
 	return n * unit
 }
 
-// putKind adds the attributes of a limit's kind, besides the ones that all have; at begins them. Slots
-// have none.
+// putKind adds the attributes that only a limit's kind has; at begins their names. Slots have none.
 func putKind(it item.Item, at string, l bucket.Limit, zone string) {
 	if l.Returns() {
 		return
@@ -96,7 +94,7 @@ func putKind(it item.Item, at string, l bucket.Limit, zone string) {
 	}
 }
 
-// readKind reads that, of slots by their prefix.
+// readKind reads these attributes, and recognizes slots by their prefix.
 func readKind(r *item.Reader, l *bucket.Limit, prefix, at string) {
 	if prefix == prefixInFlight {
 		l.InFlight = true
@@ -123,7 +121,7 @@ func readKind(r *item.Reader, l *bucket.Limit, prefix, at string) {
 	}
 }
 
-// detailKind adds what an audit event says of the kind of a limit.
+// detailKind adds the kind of a limit to the details of an audit event.
 func detailKind(d item.Item, l bucket.Limit) {
 	switch {
 	case l.Returns():
@@ -135,12 +133,12 @@ func detailKind(d item.Item, l bucket.Limit) {
 	}
 }
 
-// readCalendar reads the calendar of a quota, empty for a rate. What would change decisions
-// and is not served is an error.
+// readCalendar reads the calendar of a quota, empty for a rate. Unsupported attributes that would
+// change decisions are an error.
 func readCalendar(r *item.Reader, at string) string {
 	n, has, err := item.Int(r.It, at+layout.FieldAmount)
 	if err != nil || !has || n != 0 {
-		return "" // a rate; an error is about its amount
+		return "" // a rate; its amount reports an error
 	}
 	if _, ok := r.Value(at + layout.FieldSchedule); ok {
 		r.Fail("attribute %q is the schedule of a quota, which this module does not serve; store the limit without",

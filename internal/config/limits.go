@@ -10,14 +10,13 @@ import (
 )
 
 const (
-	// fieldFloors are the floors of a limit.
+	// fieldFloors is the floors of a limit.
 	fieldFloors = "fl"
-	// fieldAhead is for how long, in milliseconds, tokens of a limit may be held that are taken
-	// ahead.
+	// fieldAhead is how long, in milliseconds, prefetched tokens of a limit may be held.
 	fieldAhead = "ah"
 )
 
-// putLimits adds the limits to the item of a configuration.
+// putLimits adds the limits to a configuration item.
 func (c Config) putLimits(it item.Item) {
 	zone := zoneOf(c.Limits)
 	if zone != "" {
@@ -43,7 +42,7 @@ func (c Config) putLimits(it item.Item) {
 	}
 }
 
-// Raised returns limits with the raises that the configuration has of them and that have not ended by an instant.
+// Raised returns limits with the configuration's raises that have not ended by an instant.
 func (c Config) Raised(limits []bucket.Limit, now int64) []bucket.Limit {
 	if len(c.Raises) > 0 {
 		limits = slices.Clone(limits)
@@ -54,12 +53,12 @@ func (c Config) Raised(limits []bucket.Limit, now int64) []bucket.Limit {
 	return limits
 }
 
-// Lasting returns the raises of a limit that have not ended by an instant.
+// Lasting returns a limit's raises that have not ended by an instant.
 func (c Config) Lasting(limit string, now int64) []bucket.Raise {
 	return bucket.LastingRaises(c.Raises[limit], now)
 }
 
-// DropEndedRaises removes the raises that have ended by an instant.
+// DropEndedRaises removes raises that have ended by an instant.
 func (c *Config) DropEndedRaises(now int64) {
 	for limit := range c.Raises {
 		if c.Raises[limit] = bucket.FormOfRaises(c.Lasting(limit, now)); c.Raises[limit] == "" {

@@ -7,11 +7,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// The life of a namespace.
+// The statuses of a namespace.
 const (
 	NamespaceActive  = "active"
 	NamespaceDeleted = "deleted" // can be recovered
-	NamespacePurging = "purging" // its items are being removed, for good
+	NamespacePurging = "purging" // its items are being removed permanently
 )
 
 const (
@@ -21,11 +21,11 @@ const (
 	attrDeletedAt     = "deleted_at"
 )
 
-// Namespace relates a namespace's name to the id that keys begin with. It is
-// stored twice: forward by name (active ones only) and reverse by id.
+// Namespace maps a namespace's name to the id with which its keys begin. It is stored twice:
+// forward by name (only if active) and reverse by id.
 type Namespace struct {
 	ID, Name  string
-	Status    string // empty on writing: active
+	Status    string // if empty, active is written
 	CreatedAt string // see [layout.Timestamp]
 	DeletedAt string // empty unless deleted
 }
@@ -48,7 +48,7 @@ func (n Namespace) Forward() item.Item { return n.item(layout.NamespaceKey(n.Nam
 // Reverse returns the item that maps the id to the name.
 func (n Namespace) Reverse() item.Item { return n.item(layout.NamespaceIDKey(n.ID)) }
 
-// Register stores both items, as a transaction, if neither exists.
+// Register stores both items in a transaction, if neither exists.
 func (n Namespace) Register() []item.Write {
 	return []item.Write{
 		item.Put{Item: n.Forward(), If: item.Absent(item.AttrPK)},
@@ -56,14 +56,14 @@ func (n Namespace) Register() []item.Write {
 	}
 }
 
-// InUse is a check that holds while the namespace is active: with it in a transaction
-// nothing is written into a namespace that was deleted.
+// InUse is a check that holds while the namespace is active. In a transaction, it prevents writes
+// to a deleted namespace.
 func (n Namespace) InUse() item.Check {
 	return item.Check{Key: layout.NamespaceIDKey(n.ID), If: item.Compare(attrStatus, item.Eq, item.S(NamespaceActive))}
 }
 
-// Retire takes the name away from the namespace and marks it deleted, as a
-// transaction: its items stay and it can be recovered.
+// Retire removes the namespace's name and marks it deleted, in a transaction. Its items stay, and
+// it can be recovered.
 func (n Namespace) Retire(at string) []item.Write {
 	return []item.Write{
 		item.Delete{Key: layout.NamespaceKey(n.Name), If: item.Compare(attrNamespaceID, item.Eq, item.S(n.ID))},
@@ -75,8 +75,8 @@ func (n Namespace) Retire(at string) []item.Write {
 	}
 }
 
-// Recover gives a deleted namespace its name back, as a transaction, unless another one has taken
-// the name. It does the same for one that still counts as active and has lost its name. Other
+// Recover gives a deleted namespace its name back, in a transaction, unless another namespace has
+// taken the name. It also recovers a namespace that is still active but has lost its name: other
 // clients delete in three steps, and may have stopped after the first.
 func (n Namespace) Recover() []item.Write {
 	active := Namespace{ID: n.ID, Name: n.Name, CreatedAt: n.CreatedAt}
@@ -93,7 +93,7 @@ func (n Namespace) Recover() []item.Write {
 	}
 }
 
-// Purge marks a deleted namespace as being removed for good.
+// Purge marks a deleted namespace as being permanently removed.
 func (n Namespace) Purge() item.Update {
 	return item.Update{
 		Key: layout.NamespaceIDKey(n.ID),
@@ -103,20 +103,19 @@ func (n Namespace) Purge() item.Update {
 	}
 }
 
-// Purged removes the record of a namespace that is being removed for good, and has
-// nothing left.
+// Purged removes the record of a namespace that is being permanently removed and has nothing left.
 func (n Namespace) Purged() item.Delete {
 	return item.Delete{Key: layout.NamespaceIDKey(n.ID), If: item.Any(
 		item.Absent(item.AttrPK), item.Compare(attrStatus, item.Eq, item.S(NamespacePurging)))}
 }
 
-// IsNamespace reports whether an item is a namespace, by name or by id.
+// IsNamespace reports whether an item is a namespace record, by name or by id.
 func IsNamespace(it item.Item) bool {
 	sk := item.KeyOf(it).SK
 	return strings.HasPrefix(sk, layout.SKNamespace) || strings.HasPrefix(sk, layout.SKNamespaceID)
 }
 
-// DecodeNamespace reads either of the two items. The id must be fit for keys.
+// DecodeNamespace decodes either of the two items. The id must be valid in keys.
 func DecodeNamespace(it item.Item) (Namespace, error) {
 	r := item.Reader{It: it}
 	k := item.KeyOf(it)

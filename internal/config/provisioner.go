@@ -23,26 +23,24 @@ const (
 	attrAppliedHash      = "applied_hash"
 )
 
-// Provisioner is what the declarative provisioner manages in a namespace.
+// Provisioner is the declarative provisioner's state in a namespace: what it manages.
 type Provisioner struct {
 	Namespace   string
 	System      bool
 	Resources   []string
 	Entities    map[string][]string // resources by entity
-	Described   []string            // entities whose parent, name and metadata are managed; other clients know none
+	Described   []string            // entities whose parent, name and metadata are managed; only in our state
 	LastApplied string              // see [layout.Timestamp]
-	Hash        string              // of the manifest applied last
-	// Paged says that the entities do not stand in the item but in its pages: see
-	// Pages.
+	Hash        string              // of the manifest that was applied last
+	// Paged means that the entities are not in the item but in its pages, see Pages.
 	Paged bool
 }
 
-// maxOneItem is how many bytes the state may have in one item; with more it is
-// paged.
+// maxOneItem is the greatest size of a state in one item, in bytes. A larger one is paged.
 const maxOneItem = item.MaxItemSize / 2
 
-// Item returns the state as it is stored, without its pages. Unlike other clients' it
-// can be found by namespace, so that purging a namespace removes it.
+// Item returns the state in stored form, without its pages. Unlike other clients' states, it can be
+// found by namespace, so purging a namespace removes it.
 func (p Provisioner) Item() item.Item {
 	k := layout.ProvisionerKey(p.Namespace)
 	it := layout.NewItem(k)
@@ -73,15 +71,14 @@ func putList(it layout.Keyed, attr string, s []string) {
 	}
 }
 
-// Fitting returns the state, paged if it does not fit into one item. One that is
-// paged stays so.
+// Fitting returns the state, paged if it does not fit into one item. A paged state stays paged.
 func (p Provisioner) Fitting() Provisioner {
 	p.Paged = p.Paged || item.Size(p.Item()) > maxOneItem
 	return p
 }
 
-// Pages returns the items of the entities of a state that is paged; none of one that
-// is not. Other clients do not read them: to them no entity is managed.
+// Pages returns the items with the entities of a paged state; none otherwise. Other clients do not
+// read them, so to them no entity is managed.
 func (p Provisioner) Pages() []item.Item {
 	if !p.Paged {
 		return nil
@@ -121,7 +118,7 @@ func (p Provisioner) Pages() []item.Item {
 	return out
 }
 
-// ReplacePage stores a page in place of the one that was read; nil: there was none.
+// ReplacePage stores a page in place of the one that was read; nil means there was none.
 func ReplacePage(page, was item.Item) item.Put {
 	if was == nil {
 		return item.Put{Item: page, If: item.Absent(item.AttrPK)}
@@ -139,8 +136,7 @@ func IsProvisioner(k item.Key) bool {
 		strings.HasPrefix(k.SK, layout.SKProvisioner) && slices.Contains(layout.ProvisionerPageKeys(ns), k)
 }
 
-// DecodeProvisioner reads the provisioner's state, or a page of it, which has
-// entities only.
+// DecodeProvisioner decodes the provisioner's state, or one of its pages, which has only entities.
 func DecodeProvisioner(it item.Item) (Provisioner, error) {
 	r := item.Reader{It: it}
 	var p Provisioner

@@ -7,46 +7,45 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Namespaces asks for the records that map names to ids: the active namespaces.
+// Namespaces queries the records that map names to ids: the active namespaces.
 func Namespaces() item.Query {
 	return item.Query{PK: layout.SystemPK(layout.TableNamespace), Prefix: layout.SKNamespace, Consistent: true}
 }
 
-// NamespaceIDs asks for the records that map ids to names, of whatever status.
+// NamespaceIDs queries the records that map ids to names, of any status.
 func NamespaceIDs() item.Query {
 	return item.Query{PK: layout.SystemPK(layout.TableNamespace), Prefix: layout.SKNamespaceID, Consistent: true}
 }
 
-// OfNamespace asks for the keys of every item of a namespace that can be found by
-// it.
+// OfNamespace queries the keys of all items of a namespace that are in its index.
 func OfNamespace(ns string) item.Query { return item.Query{Index: layout.IndexGSI4, PK: ns} }
 
-// OfSystem asks for the records of a namespace itself: configuration, registries.
+// OfSystem queries the records of a namespace itself: configuration, registries.
 func OfSystem(ns string) item.Query { return item.Query{PK: layout.SystemPK(ns), Consistent: true} }
 
-// OfEntity asks for everything stored with an entity but its buckets: metadata,
-// configuration, usage.
+// OfEntity queries everything stored with an entity except its buckets: metadata, configuration,
+// usage.
 func OfEntity(ns, entity string) item.Query {
 	return item.Query{PK: layout.EntityPK(ns, entity), Consistent: true}
 }
 
-// ConfigsOfEntity asks for the limits of an entity, for whatever resources.
+// ConfigsOfEntity queries the limits of an entity for all resources.
 func ConfigsOfEntity(ns, entity string) item.Query {
 	return item.Query{PK: layout.EntityPK(ns, entity), Prefix: layout.SKConfig + "#", Consistent: true}
 }
 
-// Children asks for the metadata of the entities with a parent.
+// Children queries the metadata of the entities with a parent.
 func Children(ns, parent string) item.Query {
 	return item.Query{Index: layout.IndexGSI1, PK: ns + "/PARENT#" + parent}
 }
 
-// Entities asks for the keys of the items of a namespace's entities; [EntityOf] picks their
+// Entities queries the keys of the items of a namespace's entities; [EntityOf] selects their
 // metadata.
 func Entities(ns string) item.Query {
 	return item.Query{Index: layout.IndexGSI4, PK: ns, Prefix: layout.EntityPK(ns, "")}
 }
 
-// EntitiesWithConfig asks for the keys of the entities' limits for a resource.
+// EntitiesWithConfig queries the keys of the entities' limits for a resource.
 func EntitiesWithConfig(ns, resource string) item.Query {
 	return item.Query{Index: layout.IndexGSI3, PK: ns + "/" + layout.EntityConfigPart + resource}
 }

@@ -11,15 +11,16 @@ import (
 
 const attrResources = "resources"
 
-// Listing is a level of the configuration other than the system's, and whether something was and is stored there.
+// Listing is a level of the configuration, except the system's, and whether it was and is stored.
 type Listing struct {
 	Entity, Resource string
 	Was, Is          bool
 }
 
-// List returns the changes of the registries for different levels: the resources with defaults, for which doing it
-// again changes nothing, and how many entities have limits of their own, by resource. The resource's name is an
-// attribute there, so no client can count the few that are named like a key.
+// List returns the changes of the registries for several different levels. The registry of
+// resources with defaults can be changed repeatedly without harm. The other one counts the entities
+// with limits of their own, by resource. The resource's name is an attribute there, so no client
+// can count a resource whose name equals a key attribute.
 func List(ns string, all ...Listing) (out []item.Write) {
 	counts := map[string]int64{}
 	var add, remove []string
@@ -52,22 +53,21 @@ func List(ns string, all ...Listing) (out []item.Write) {
 	return out
 }
 
-// ForgetEntityConfigs takes a resource out of the counts when its count is zero,
-// or below it.
+// ForgetEntityConfigs removes a resource from the counts if its count is zero or less.
 func ForgetEntityConfigs(ns, resource string) item.Update {
 	return item.Update{
 		Key: layout.EntityConfigsKey(ns), Remove: []string{resource}, If: item.Compare(resource, item.Le, item.N(0)),
 	}
 }
 
-// inRegistry makes an update leave the item where a namespace's items are found.
+// inRegistry makes an update put the item into the index of its namespace.
 func inRegistry(ns string, u item.Update) item.Update {
 	u.SetIfAbsent = append(u.SetIfAbsent, item.Attr{Name: item.AttrGSI4PK, Value: item.S(ns)},
 		item.Attr{Name: item.AttrGSI4SK, Value: item.S(u.Key.PK)})
 	return u
 }
 
-// DecodeResources reads the registry of resources with default limits. They are sorted.
+// DecodeResources decodes the registry of resources with default limits. They are sorted.
 func DecodeResources(it item.Item) ([]string, error) {
 	r := item.Reader{It: it}
 	layout.Under(&r, "SYSTEM#")
@@ -75,8 +75,8 @@ func DecodeResources(it item.Item) ([]string, error) {
 	return item.Decoded(&r, "registry", slices.Sorted(slices.Values(r.Texts(attrResources))))
 }
 
-// DecodeEntityConfigs reads how many entities have limits of their own, by resource; nil: none. Every number is a
-// count, also zero.
+// DecodeEntityConfigs decodes how many entities have limits of their own, by resource; nil: none.
+// Every number is a count, even zero.
 func DecodeEntityConfigs(it item.Item) (map[string]int64, error) {
 	r := item.Reader{It: it}
 	layout.Under(&r, "SYSTEM#")

@@ -9,37 +9,38 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Access is what a level of the configuration says about requests besides their limits. The levels
-// are entity, entity on all resources, and resource. Switch and Cascade are decided each by itself,
-// by the first level that says anything. The level may have no limits.
+// Access is a level's settings for requests besides limits. The levels are entity, entity on all
+// resources, and resource. Switch and Cascade are each decided by the first level that sets it,
+// even if the level has no limits.
 type Access struct {
 	Switch Switch
-	// Cascade is whether the parent is charged too, whatever the entity's own metadata say. nil leaves
-	// it to the next level, and in the end to the metadata.
+	// Cascade is whether the parent is charged too, overriding the entity's metadata. nil leaves it
+	// to the next level, and finally to the metadata.
 	Cascade *bool
 }
 
-// Switch says whether requests are limited.
+// Switch determines whether requests are limited.
 type Switch int
 
 const (
-	// Undecided leaves it to the next level.
+	// Undecided leaves the decision to the next level.
 	Undecided Switch = iota
 	// SwitchedOff grants nothing.
 	SwitchedOff
-	// SwitchedOn limits requests, whatever the next levels say.
+	// SwitchedOn limits requests, regardless of the next levels.
 	SwitchedOn
-	// Bypassed grants everything, and takes nothing for it.
+	// Bypassed grants everything and charges nothing.
 	Bypassed
 )
 
-// AttrDisabled is the attribute of a configuration that says whether requests are served.
-const AttrDisabled = "disabled" // and the word for that they are not
+// AttrDisabled is the attribute of a configuration that determines whether requests are served.
+const AttrDisabled = "disabled" // also the word for disabled
 
-// WordBypass is what AttrDisabled says instead of a bool where everything is granted, and the stamp of a bucket.
+// WordBypass is the value of AttrDisabled, instead of a bool, if everything is granted, and the
+// mark on a bucket.
 const WordBypass = "bypass"
 
-// Combined is what the levels of a configuration say together, the most specific first.
+// Combined returns the combined settings of several levels, the most specific first.
 func Combined(levels ...Access) (a Access) {
 	for _, level := range levels {
 		if a.Switch == Undecided {
@@ -55,10 +56,10 @@ func Combined(levels ...Access) (a Access) {
 // accessAttrs are the attributes of an Access.
 var accessAttrs = []string{layout.AttrCascade, AttrDisabled}
 
-// Equal reports whether two levels say the same.
+// Equal reports whether two levels have the same settings.
 func (a Access) Equal(b Access) bool { return item.EqualItems(a.item(), b.item()) }
 
-// item is what the level says as it is stored: nothing of what it leaves undecided.
+// item returns the settings in stored form, without undecided ones.
 func (a Access) item() item.Item {
 	it := item.Item{}
 	if a.Cascade != nil {
@@ -73,11 +74,11 @@ func (a Access) item() item.Item {
 	return it
 }
 
-// Declared is what of the Access of a level a manifest has declared. So the next manifest can take
-// back that, and nothing that an operator has stored.
+// Declared records which parts of a level's Access a manifest has declared. The next manifest can
+// then remove those, and nothing that an operator has stored.
 type Declared struct{ Switch, Cascade bool }
 
-// attrDeclared is a set of the attributes that a manifest has declared.
+// attrDeclared is the set of attributes that a manifest has declared.
 const attrDeclared = "declared"
 
 func (d Declared) item() item.Item {
@@ -94,15 +95,15 @@ func (d Declared) item() item.Item {
 	return item.Item{attrDeclared: item.List(attrs)}
 }
 
-// DeclaredIn reads what a manifest has declared in the item of a configuration. Anything but a list
-// of attributes declares nothing.
+// DeclaredIn returns which settings a manifest has declared in a configuration item. Anything but a
+// list of attributes declares nothing.
 func DeclaredIn(it item.Item) Declared {
 	r := item.Reader{It: it}
 	attrs := r.Texts(attrDeclared)
 	return Declared{slices.Contains(attrs, AttrDisabled), slices.Contains(attrs, layout.AttrCascade)}
 }
 
-// Decide has the level say something else of access. What of it has changed is no manifest's any more.
+// Decide changes the level's Access. Changed settings are no longer declared by a manifest.
 func (c *Config) Decide(to Access) {
 	was := c.Access
 	c.Declared.Switch = c.Declared.Switch && was.Switch == to.Switch
@@ -110,13 +111,13 @@ func (c *Config) Decide(to Access) {
 	c.Access = to
 }
 
-// MaxBypass is how long a stamp of a bypass may be believed, in milliseconds: Python clients write
-// theirs for so long, and then ask the configuration again.
+// MaxBypass is how long a bypass mark is valid, in milliseconds: Python clients write theirs for
+// that long, and then read the configuration again.
 const MaxBypass = 60_000
 
-// Stamp returns the write that puts the configuration's switch on a bucket shard, for clients which do
-// not read the configuration with each request. Ours do not read it off the bucket. A bypass is believed until
-// an instant, at most MaxBypass after the configuration was read.
+// Stamp returns the write that marks a bucket shard with the configuration's switch, for clients
+// that do not read the configuration for each request. Our client does not read the mark. A bypass
+// is valid until an instant, at most MaxBypass after the configuration was read.
 func Stamp(bucket item.Key, s Switch, until int64) item.Update {
 	u := item.Update{Key: bucket, If: item.Exists(item.AttrPK)}
 	switch s {
@@ -132,8 +133,8 @@ func Stamp(bucket item.Key, s Switch, until int64) item.Update {
 	return u
 }
 
-// AccessSet are the details of the audit event of a level that says something else than before: what
-// has changed, null where it is left to the next level.
+// AccessSet returns the audit details of a changed Access: the settings that have changed, null for
+// those left to the next level.
 func AccessSet(was, to Access) item.Item {
 	d := item.Item{}
 	before, after := was.item(), to.item()
@@ -148,8 +149,8 @@ func AccessSet(was, to Access) item.Item {
 	return d
 }
 
-// AccessOf reads what the item of a configuration says. It never fails: what has another
-// form than clients write counts as they count it, as on and as no cascade.
+// AccessOf decodes the settings in a configuration item. It never fails: values in an unexpected
+// form are treated as other clients treat them, as on and as no cascade.
 func AccessOf(it item.Item) (a Access) {
 	switch v := it[AttrDisabled].(type) {
 	case nil:

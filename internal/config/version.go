@@ -16,15 +16,16 @@ const (
 // Version is the table's version record.
 type Version struct {
 	Schema string
-	// Lambda is the release of Python whose aggregator the deployed one is as good as. Empty: not
-	// known, and Python 0.15 and newer refuse to store what an older one would spoil.
+	// Lambda is the Python release whose aggregator the deployed one corresponds to. If it is
+	// empty, it is unknown, and Python 0.15 and newer refuse to store attributes that an older
+	// aggregator would spoil.
 	Lambda    string
 	ClientMin string
 	UpdatedAt string // see [layout.Timestamp]
-	UpdatedBy string // empty: not known
+	UpdatedBy string // empty: unknown
 }
 
-// Item returns the record as it is stored.
+// Item returns the record in stored form.
 func (v Version) Item() item.Item {
 	k := layout.VersionKey()
 	it := layout.NewItem(k)
@@ -39,8 +40,8 @@ func (v Version) Item() item.Item {
 // Create stores the record if there is none.
 func (v Version) Create() item.Put { return item.Put{Item: v.Item(), If: item.Absent(item.AttrPK)} }
 
-// Disown takes the aggregator's release out of the record, unless somebody has
-// changed it since v was read.
+// Disown removes the aggregator's release from the record, unless the record has changed since v
+// was read.
 func (v Version) Disown(at string) item.Update {
 	return item.Update{
 		Key: layout.VersionKey(),

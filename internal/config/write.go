@@ -11,10 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Over returns the write that stores the configuration over an item (nil: none) under a
-// condition. All limits are replaced, with every attribute of theirs, also unknown ones;
-// limits in Unread stay. Other attributes that ours does not know stay, too. An item in
-// which nothing is left is deleted.
+// Over returns the write that stores the configuration over an item (nil: none) under a condition.
+// All limits are replaced, including unknown attributes; limits in Unread stay. Other unknown
+// attributes stay, too. If the item would be empty, it is deleted.
 //
 //	stored   l_rpm_cp 10  l_rpm_sched s  l_tpm_cp 500  disabled true
 //	over it  rpm 20  disabled
@@ -26,7 +25,7 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	}
 	u := item.Update{Key: c.Key(), If: cond}
 	left := false
-	says := AccessOf(stored).Equal(c.Access) // in whatever form
+	says := AccessOf(stored).Equal(c.Access) // in any form
 	for _, attr := range slices.Sorted(maps.Keys(stored)) {
 		switch _, set := after[attr]; {
 		case says && slices.Contains(accessAttrs, attr):
@@ -54,13 +53,14 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	return u
 }
 
-// settings are what clients add to a configuration that is there without counting that in its version.
+// settings are the attributes that clients add to an existing configuration without incrementing
+// its version.
 var settings = []string{AttrDisabled, layout.AttrCascade, AttrOnUnavailable, attrAuditRetention}
 
-// Noticed makes a write of Over, under a condition on the old item, one that others
-// notice, and that notices others. It counts the version of the configuration: no condition finds
-// an attribute that was only added, but each finds that the version is another one. And it deletes
-// nothing to which a client that counts no versions has added a setting.
+// Noticed makes a write of Over, under a condition on the old item, detect concurrent writes and be
+// detected by them. It increments the version of the configuration: no condition detects an
+// attribute that was only added, but every condition detects a new version. And it does not delete
+// an item to which a client without versions has added a setting.
 //
 //	stored   l_rpm_cp 10  config_version 1
 //	over it  rpm 20 if l_rpm_cp = 10 and config_version = 1
@@ -97,8 +97,8 @@ func (c Config) Empty() bool {
 		c.AuditRetentionDays == 0 && c.Access == Access{}
 }
 
-// owns reports whether an attribute that the configuration does not set goes when it
-// is stored: what the level stores besides limits, and all that begins like a limit.
+// owns reports whether storing the configuration removes an attribute that it does not set: other
+// settings of the level, and all attributes that begin like a limit's.
 func (c Config) owns(attr string) bool {
 	switch attr {
 	case AttrOnUnavailable, attrAuditRetention:
