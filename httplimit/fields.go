@@ -72,11 +72,11 @@ func never(d time.Duration) bool { return d < 0 || d > 100*365*24*time.Hour }
 
 // resets reports whether it is known when a limit is full.
 func resets(s limiter.Status) bool {
-	return !never(s.RetryAfter) && !never(s.ResetAfter) && (!s.InFlight || s.Remaining == s.Capacity)
+	return !never(s.RetryAfter) && !never(s.ResetAfter)
 }
 
 // passed reports whether a limit is blocked, and granted a request that takes nothing from it.
-func passed(s limiter.Status) bool { return s.RetryAfter == 0 && never(s.RefillAfter) }
+func passed(s limiter.Status) bool { return s.RetryAfter == 0 && never(s.RefillAfter) && !s.InFlight }
 
 // instant returns the instant d after the decision, by its clock.
 func instant(s limiter.Status, d time.Duration) time.Time {

@@ -59,6 +59,8 @@ func TestFieldsOfTheTightestLimit(t *testing.T) {
 			{Limit: "soft", Capacity: 7, Remaining: -3, Soft: true}}, "10", "9"},
 		{[]limiter.Status{{Limit: "blocked", Capacity: 1, RefillAfter: math.MaxInt64, ResetAfter: math.MaxInt64},
 			{Limit: "full", Capacity: 10, Remaining: 10}}, "10", "10"},
+		{[]limiter.Status{{Limit: "slots", Capacity: 4, Remaining: 1, InFlight: true, RefillAfter: math.MaxInt64},
+			{Limit: "half", Capacity: 10, Remaining: 5}}, "4", "1"},
 		{[]limiter.Status{{Limit: "half", Capacity: 24, Remaining: 12}, {Limit: "nearly", Capacity: 1300, Remaining: 13}},
 			"1300", "13"},
 	} {

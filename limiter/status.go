@@ -27,8 +27,8 @@ type Status struct {
 	RetryAfter time.Duration
 	// RefillAfter is the time until Remaining grows by one, if nobody takes or gives back;
 	// approximate for a bucket of several shards, and zero if the limit is full. Held tokens leave
-	// no room to refill until they are spent or expire. For a blocked limit this and ResetAfter are
-	// longer than a century.
+	// no room to refill until they are spent or expire. It is longer than a century, as is
+	// ResetAfter, for a blocked limit, and for slots in use: the end of their requests is unknown.
 	RefillAfter time.Duration
 	// ResetAfter is the time until the limit is full, if nobody takes or gives back; zero if it is
 	// full. For a quota it is the time until its period ends, even if nothing was taken; longer
@@ -41,8 +41,7 @@ type Status struct {
 	// At is the instant that these times count from, by the clock that decides: the system's clock,
 	// corrected by DynamoDB's answers. It is zero if nothing was looked up.
 	At time.Time
-	// InFlight: it is an in-flight limit, and Remaining is the number of free slots. Nobody knows
-	// when others will be free, so RefillAfter and ResetAfter are zero.
+	// InFlight: it is an in-flight limit, and Remaining is the number of free slots.
 	InFlight bool
 	// Held is the most tokens that processes may hold in addition to Remaining: taken ahead for
 	// their next requests (see Options.Ahead), from the shards that this process has seen.
@@ -85,6 +84,9 @@ func statusOf(n decide.Name, l decide.Level) Status {
 	s.Floor = -bucket.WholeTokens(-floor)
 	switch s.InFlight = l.Limit.Returns(); {
 	case s.InFlight:
+		if l.Milli < l.Limit.Capacity {
+			s.RefillAfter, s.ResetAfter = longestWait, longestWait
+		}
 	case l.Limit.Renews():
 		if s.ResetAfter = wait(0, l.Edge); l.Milli < l.Limit.Capacity {
 			s.RefillAfter = s.ResetAfter

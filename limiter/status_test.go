@@ -24,6 +24,17 @@ func TestStatusesOfQuotas(t *testing.T) {
 	}
 }
 
+// It is unknown when slots in use will be free, whatever a class of requests leaves to others.
+func TestStatusesOfSlots(t *testing.T) {
+	jobs := InFlight("jobs", 10, 5*time.Second).stored()
+	for milli, after := range map[int64]time.Duration{10_000: 0, 9000: longestWait, 0: longestWait} {
+		level := decide.Level{Limit: jobs, Milli: milli, Floor: 5000, Remaining: max(0, milli/1000-5)}
+		want := Status{Entity: acme, Resource: gpt, Limit: "jobs", Capacity: 10, Remaining: level.Remaining,
+			RefillAfter: after, ResetAfter: after, InFlight: true, Floor: 5}
+		check.Equal(t, statuses(acmeGPT, []decide.Level{level})[0], want, "%d millislots", milli)
+	}
+}
+
 // What a status tells of any level comes true: after RefillAfter, and not a millisecond before, there is
 // a token more than remains, and after ResetAfter the limit is full. What others hold has no room before
 // it is over, and what is left to others does not count.

@@ -59,7 +59,7 @@ func statusOf(d decision, o outcome) *ratelimit.RateLimitResponse_DescriptorStat
 	if s := o.status; s != nil {
 		out.CurrentLimit = currentLimit(d.rule, *s)
 		out.LimitRemaining = uint32(min(max(0, s.Remaining), math.MaxUint32))
-		if resets(*s) {
+		if !isNever(s.ResetAfter) {
 			out.DurationUntilReset = durationpb.New(s.ResetAfter)
 		}
 	}
@@ -130,7 +130,7 @@ func headers(decisions []decision, outcomes []outcome) (out []*core.HeaderValue)
 		add("X-RateLimit-Limit", fmt.Sprintf("%d, %s", limit, strings.Join(policies, ", ")))
 		add("X-RateLimit-Remaining", strconv.FormatInt(max(0, first.Remaining), 10))
 	}
-	if limit >= 0 && resets(first) {
+	if limit >= 0 && !isNever(first.ResetAfter) {
 		add("X-RateLimit-Reset", strconv.FormatInt(seconds(first.ResetAfter), 10))
 	}
 	if wait > 0 && waits {
@@ -183,11 +183,6 @@ func boolean(is bool) int {
 
 // isNever reports whether no wait of a client helps, or it is unknown which does.
 func isNever(d time.Duration) bool { return d < 0 || d > longest }
-
-// resets reports whether it is known when a limit is full: slots are free when requests end.
-func resets(s limiter.Status) bool {
-	return !isNever(s.ResetAfter) && (!s.InFlight || s.Remaining == s.Capacity)
-}
 
 // seconds rounds up, so that no client comes back too early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
