@@ -15,13 +15,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Client is the table as a client of the AWS SDK has it: it takes the requests that
-// internal/item renders, and answers with the types and errors of the SDK. It retries
-// nothing, and passes over options. Get it from DB.Client.
+// Client is the table as a client of the AWS SDK. It accepts the requests that internal/item
+// renders, and answers with the types and errors of the SDK. It does not retry, and ignores
+// options. DB.Client returns one.
 type Client struct{ db *DB }
 
-// Client returns the table's client. The name of the table in requests does not
-// matter.
+// Client returns the table's client. It ignores the table's name in requests.
 func (db *DB) Client() *Client { return &Client{db} }
 
 type (
@@ -29,7 +28,7 @@ type (
 	names   = map[string]string
 )
 
-// write carries out one write.
+// write performs one write.
 func (c *Client) write(ctx context.Context, op OpName, e expressions) (item.Item, error) {
 	w, err := e.write(op)
 	if err != nil {
@@ -38,7 +37,7 @@ func (c *Client) write(ctx context.Context, op OpName, e expressions) (item.Item
 	return c.db.Write(ctx, w)
 }
 
-// answer returns the output of a call, or its error in the SDK's words.
+// answer returns the output of a call, or its error as the SDK's.
 func answer[T any](out *T, err error) (*T, error) {
 	if err != nil {
 		return nil, apiError(err)
@@ -150,7 +149,7 @@ func (c *Client) Query(
 	return answer(&dynamodb.QueryOutput{Items: page.Items, LastEvaluatedKey: page.Next, Count: n, ScannedCount: n}, err)
 }
 
-// BatchWriteItem deletes items; it puts none.
+// BatchWriteItem deletes items; it cannot put any.
 func (c *Client) BatchWriteItem(
 	ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...options,
 ) (*dynamodb.BatchWriteItemOutput, error) {
@@ -166,8 +165,8 @@ func (c *Client) BatchWriteItem(
 	return answer(&dynamodb.BatchWriteItemOutput{}, c.db.Remove(ctx, keys...))
 }
 
-// apiError returns an error of a store in the SDK's words, from which package store reads the same
-// error again.
+// apiError converts a store error to an SDK error, which package store classifies as the same error
+// again.
 func apiError(err error) error {
 	if refused, ok := errors.AsType[*store.Refused](err); ok {
 		return &types.ConditionalCheckFailedException{Message: aws.String(err.Error()), Item: refused.Old}
@@ -194,7 +193,7 @@ func apiError(err error) error {
 		return said("TransactionConflictException")
 	case kind == store.Setup, errors.Is(err, errInvalid):
 		return said("ValidationException")
-	case kind == store.Unavailable: // as of a host that nobody reaches
+	case kind == store.Unavailable: // like an unreachable host
 		return &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
 	return fmt.Errorf("answer lost: %w", err)

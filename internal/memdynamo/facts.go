@@ -9,18 +9,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// facts is the content of a table. A function that has them holds its lock.
+// facts is the content of a table. A function that has it holds its lock.
 type facts struct {
 	items   map[item.Key]item.Item
-	before  map[item.Key]item.Item     // as they were before their last writes
+	before  map[item.Key]item.Item     // items before their last writes
 	sorted  map[string]map[string]bool // sort keys by partition key, for queries
 	tokens  map[string]token
 	changes []Change
-	drained int64 // how many changes were handed out by Drain
+	drained int64 // how many changes Drain has returned
 	stats   Stats
 }
 
-// token remembers a transaction that was carried out.
+// token is a completed transaction.
 type token struct {
 	at     int64
 	writes []item.Write
@@ -30,7 +30,7 @@ type token struct {
 // reference, TransactWriteItems).
 const tokenLife = 10 * time.Minute
 
-// put stores an item (nil: removes it) and records the change, made at an instant, epoch ms.
+// put stores an item (nil: deletes it) and records the change, made at an instant in epoch ms.
 func (f *facts) put(k item.Key, after item.Item, now int64, expired bool) {
 	before := f.items[k]
 	f.set(k, after)
@@ -44,7 +44,7 @@ func (f *facts) put(k item.Key, after item.Item, now int64, expired bool) {
 	})
 }
 
-// set stores an item (nil: removes it).
+// set stores an item (nil: deletes it).
 func (f *facts) set(k item.Key, after item.Item) {
 	if f.items == nil {
 		f.items, f.before = make(map[item.Key]item.Item), make(map[item.Key]item.Item)
@@ -64,8 +64,8 @@ func (f *facts) set(k item.Key, after item.Item) {
 	f.sorted[k.PK][k.SK] = true
 }
 
-// replayed reports whether the transaction was carried out in the last ten
-// minutes. The same token with other writes is an error.
+// replayed reports whether the transaction was performed in the last ten minutes. The same token
+// with other writes is an error.
 func (f *facts) replayed(id string, now int64, writes []item.Write) (bool, error) {
 	t, ok := f.tokens[id]
 	if !ok || now-t.at > tokenLife.Milliseconds() {
@@ -78,7 +78,7 @@ func (f *facts) replayed(id string, now int64, writes []item.Write) (bool, error
 	return true, nil
 }
 
-// sameWrites reports whether transactions render to the same.
+// sameWrites reports whether two transactions render to the same request.
 func sameWrites(a, b []item.Write) bool {
 	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// OpName is the API operation that a call would be.
+// OpName is the API operation of a call.
 type OpName string
 
 // The operations.
@@ -26,7 +26,7 @@ const (
 // Op is a call as a [Hook] sees it.
 type Op struct {
 	Name       OpName
-	Writes     []item.Write // one, or a transaction's; nil for a read
+	Writes     []item.Write // a single write, or a transaction's; nil for a read
 	Token      string       // of a transaction
 	Keys       []item.Key   // the keys to read or delete
 	Query      item.Query   // of a query
@@ -35,31 +35,31 @@ type Op struct {
 	Done <-chan struct{}
 }
 
-// Hook is called before every call and decides two things: whether the call is carried out, and
-// whether its answer arrives.
+// Hook is called before every call and decides whether the call is performed and whether its answer
+// arrives.
 //
 //	apply  err
 //	true   nil  the call runs as if there were no hook
-//	false  err  nothing is written, the caller gets err
-//	true   err  the call is carried out, but the caller gets err
+//	false  err  nothing is written, and the caller gets err
+//	true   err  the call is performed, but the caller gets err
 //
-// An err that is no error of package store becomes a [store.Failure]: unknown if a write was
-// carried out, else unavailable. (false, nil) counts as unavailable. If the caller's context is
-// done when the hook returns, the answer is lost. The caller gets an unknown failure, for a read an
-// unavailable one. The call is carried out or not as apply says.
+// An err that is not an error of package store becomes a [store.Failure]: unknown if a write was
+// performed, otherwise unavailable. (false, nil) counts as unavailable. If the caller's context is
+// done when the hook returns, the answer is lost: the caller gets an unknown failure, or for a read
+// an unavailable one. apply still decides whether the call is performed.
 //
 // A hook runs without any lock: it may block, and it may use [DB.Bare] to act as another process at
 // this moment.
 type Hook func(op Op) (apply bool, err error)
 
-// Fail returns a [store.Failure] of this kind for a hook to inject.
+// Fail returns a [store.Failure] of a kind, for a hook to return.
 func Fail(kind store.Kind) error {
 	return &store.Failure{Kind: kind, Op: "injected", Err: errInjected}
 }
 
 var errInjected = errors.New("injected failure")
 
-// call runs f under the hook.
+// call runs f under control of the hook.
 func (db *DB) call(ctx context.Context, op Op, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return refuse(op.Name, err)
@@ -91,7 +91,7 @@ func (db *DB) call(ctx context.Context, op Op, f func() error) error {
 	return asFailure(op, apply, injected)
 }
 
-// called is call for an f with a result, which is zero where the caller gets an error.
+// called is call for a function with a result, which is zero if the caller gets an error.
 func called[T any](ctx context.Context, db *DB, op Op, f func() (T, error)) (out T, err error) {
 	err = db.call(ctx, op, func() (err error) {
 		out, err = f()

@@ -13,26 +13,26 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Change is one entry of the table's stream: the change of one item by a write. Writes that change
-// nothing leave none.
+// Change is one entry of the table's stream: one write's change of one item. Writes that change
+// nothing have no entry.
 type Change struct {
-	Seq       int64 // 1, 2, 3 ... in the order of the writes
+	Seq       int64 // 1, 2, 3 ... in order of the writes
 	CreatedAt int64 // epoch milliseconds
 	Key       item.Key
 	Old       item.Item // nil: the item is new
-	New       item.Item // nil: the item is gone
-	Expired   bool      // removed by [DB.Sweep], as the TTL service does
+	New       item.Item // nil: the item was deleted
+	Expired   bool      // removed by [DB.Sweep], like the TTL service does
 }
 
-// SequenceNumber returns Seq in the form of DynamoDB Streams: decimal digits
-// that grow from record to record.
+// SequenceNumber returns Seq in the form of DynamoDB Streams: decimal digits that increase from
+// record to record.
 func (c Change) SequenceNumber() string {
-	const base = 100_000_000_000_000_000 // real ones have 21 digits or more
+	const base = 100_000_000_000_000_000 // real sequence numbers have 21 digits or more
 	return strconv.FormatInt(base+c.Seq, 10) + "00000"
 }
 
-// Stats counts the calls, those stopped by a hook included, and the capacity units that
-// they would have consumed. Reads are BatchGetItems, Removals BatchWriteItems.
+// Stats counts calls, including those that a hook stopped, and the capacity units that they would
+// have consumed. Reads are BatchGetItems, Removals BatchWriteItems.
 type Stats struct {
 	Updates, Puts, Deletes, Transactions, Reads int
 	Queries, Removals                           int
@@ -110,8 +110,8 @@ func (db *DB) Len() int {
 	return len(f.items)
 }
 
-// Store puts an item into the table, or replaces it, as a foreign writer might:
-// no condition, no hook. It panics on an item that DynamoDB does not store.
+// Store puts an item into the table, or replaces it, like another client: without condition or
+// hook. It panics if DynamoDB cannot store the item.
 func (db *DB) Store(it item.Item) {
 	if err := item.ValidateItem(it); err != nil {
 		panic("bug: " + err.Error())
@@ -121,16 +121,15 @@ func (db *DB) Store(it item.Item) {
 	f.put(item.KeyOf(it), itemtest.Canonical(it), db.now(), false)
 }
 
-// Delete removes the item at k, if there is one, without any condition.
+// Delete removes the item at k, if there is one, unconditionally.
 func (db *DB) Delete(k item.Key) {
 	f := db.lock()
 	defer db.mu.Unlock()
 	f.put(k, nil, db.now(), false)
 }
 
-// Sweep removes the items whose ttl lies before now, in epoch seconds, and
-// returns how many. DynamoDB takes its time to do so and the order is not known;
-// Sweep follows the keys.
+// Sweep removes the items whose ttl is before now, in epoch seconds, and returns how many. DynamoDB
+// does so with a delay and in an unknown order; Sweep uses the order of the keys.
 func (db *DB) Sweep(now int64) int {
 	f := db.lock()
 	defer db.mu.Unlock()
@@ -151,16 +150,16 @@ func (db *DB) Sweep(now int64) int {
 	return len(gone)
 }
 
-// Changes returns the changes after sequence number seq, all of them for 0, but
-// none that Drain has returned.
+// Changes returns the changes after sequence number seq (0: all), except those that Drain has
+// returned.
 func (db *DB) Changes(seq int64) []Change {
 	f := db.lock()
 	defer db.mu.Unlock()
 	return slices.Clone(f.changes[min(max(seq-f.drained, 0), int64(len(f.changes))):])
 }
 
-// Drain returns the changes since the last Drain and forgets them, so that a table
-// can be played with for as long as one likes.
+// Drain returns the changes since the last Drain and forgets them, so a table can be used for any
+// length of time.
 func (db *DB) Drain() []Change {
 	f := db.lock()
 	defer db.mu.Unlock()
@@ -170,8 +169,8 @@ func (db *DB) Drain() []Change {
 	return out
 }
 
-// Snapshot returns a new table that holds the same items and nothing else: no
-// changes, tokens, counts or hook. It shares the clock.
+// Snapshot returns a new table with the same items, and without changes, tokens, counts or hook. It
+// shares the clock.
 func (db *DB) Snapshot() *DB {
 	f := db.lock()
 	defer db.mu.Unlock()

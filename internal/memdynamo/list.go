@@ -13,16 +13,16 @@ import (
 
 var _ store.Lister = (*DB)(nil)
 
-// maxPage is how many bytes of items one answer to a query holds.
+// maxPage is the greatest size of the items in one query response, in bytes.
 const maxPage = 1 << 20
 
-// List implements [store.Lister]. Index GSI1 projects whole items, the others
-// keys; see [DB.ProjectAll]. All are always consistent.
+// List implements [store.Lister]. Index GSI1 projects whole items, the others only keys; see
+// [DB.ProjectAll]. All are always consistent.
 func (db *DB) List(ctx context.Context, q item.Query) (item.Page, error) {
 	return called(ctx, db, Op{Name: Query, Query: q}, func() (item.Page, error) { return db.query(q) })
 }
 
-// Remove implements [store.Lister], 25 items a call.
+// Remove implements [store.Lister], with 25 items per call.
 func (db *DB) Remove(ctx context.Context, keys ...item.Key) error {
 	for some := range slices.Chunk(keys, 25) {
 		err := db.call(ctx, Op{Name: BatchWriteItem, Keys: some}, func() error { return db.remove(some) })
@@ -64,8 +64,7 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 	return page, nil
 }
 
-// candidates yields the items of the partition that is queried, of an index all
-// there are, in no order.
+// candidates yields the items of the queried partition, or for an index all items, in no order.
 func (f *facts) candidates(q item.Query) iter.Seq[item.Item] {
 	if q.Index != "" {
 		return maps.Values(f.items)
@@ -83,7 +82,7 @@ func (f *facts) candidates(q item.Query) iter.Seq[item.Item] {
 var indexes = []string{"GSI1", "GSI2", "GSI3", "GSI4"}
 
 // indexUnits returns the write units of the indexes for a write of the table: one for each entry
-// that comes or goes, none where the keys stay.
+// added or removed, none if the keys stay the same.
 func indexUnits(before, after item.Item) (units int) {
 	for _, index := range indexes {
 		pk, sk := index+item.AttrPK, index+item.AttrSK

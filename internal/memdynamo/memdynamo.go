@@ -14,32 +14,31 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// DB is a table in memory. The zero DB is empty and ready for use, reads the
-// system's clock and injects nothing. It is safe for concurrent use and must not
-// be copied. Items that it hands out are copies; the values in them are shared
-// and must not be modified.
+// DB is a table in memory. The zero DB is empty and ready for use, uses the system's clock and
+// injects no errors. It is safe for concurrent use and must not be copied. Returned items are
+// copies, but share their values, which must not be modified.
 type DB struct {
-	// Now is the clock for change records and transaction tokens, in epoch
-	// milliseconds; nil is the system's. Set it before the first call.
+	// Now is the clock for change records and transaction tokens, in epoch milliseconds; nil is the
+	// system's clock. Set it before the first call.
 	Now func() int64
-	// Hook decides the fate of each call; nil lets all pass. Set it before the first call, or with
-	// SetHook at any time.
+	// Hook decides the outcome of each call; nil lets all pass. Set it before the first call, or
+	// with SetHook at any time.
 	Hook Hook
-	// PageSize is how many items an answer to a query holds at most; 0: as many
-	// as fit. Set it before the first call.
+	// PageSize is the greatest number of items in a query response; 0: as many as fit. Set it
+	// before the first call.
 	PageSize int
 	// ProjectAll makes every index hold whole items. Set it before the first
 	// call.
 	ProjectAll bool
-	// Lags says whether an eventually consistent read brings an item as it was before its last
+	// Lags decides whether an eventually consistent read returns an item as it was before its last
 	// write; nil: never. Set it before the first call. It must not call the table.
 	Lags func(item.Key) bool
 
 	mu    sync.Mutex
-	facts facts // reached by lock only
+	facts facts // accessed only through lock
 }
 
-// lock locks the table, until the caller unlocks mu.
+// lock locks the table. The caller unlocks mu.
 func (db *DB) lock() *facts {
 	db.mu.Lock()
 	return &db.facts
@@ -57,8 +56,9 @@ func (db *DB) SetHook(h Hook) {
 	db.Hook = h
 }
 
-// SetSerialHook replaces the hook by one that is asked for one call at a time, so it may keep counts in
-// plain variables while several goroutines call. It must not block, nor call this table but by [DB.Bare].
+// SetSerialHook replaces the hook by one that is called for one call at a time, so it may count in
+// plain variables while several goroutines make calls. It must not block, and may call this table
+// only through [DB.Bare].
 func (db *DB) SetSerialHook(h Hook) {
 	var mu sync.Mutex
 	db.SetHook(func(op Op) (bool, error) {
@@ -75,8 +75,7 @@ func (db *DB) now() int64 {
 	return time.Now().UnixMilli()
 }
 
-// Bare returns the same table without the hook, for looking at and changing it
-// from within a hook.
+// Bare returns the same table without the hook, so that a hook can read and change it.
 func (db *DB) Bare() store.Store { return bare{db} }
 
 type bare struct{ db *DB }
@@ -176,7 +175,7 @@ func (db *DB) read(consistent bool, keys []item.Key) ([]item.Item, error) {
 	return out, nil
 }
 
-// readUnits is half a unit per started 4 KB, a whole one when consistent.
+// readUnits returns half a unit per started 4 KB, or a whole one if consistent.
 func readUnits(size int, consistent bool) float64 {
 	units := float64(max(1, (size+4095)/4096))
 	if !consistent {
@@ -230,8 +229,8 @@ func (db *DB) transact(id string, writes []item.Write) error {
 	return nil
 }
 
-// refuse is the failure for a call that DynamoDB would not carry out: it is not
-// valid, or the caller has gone.
+// refuse returns the failure of a call that DynamoDB would not perform: it is invalid, or the
+// caller has left.
 func refuse(op OpName, err error) error {
 	kind := store.Setup
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

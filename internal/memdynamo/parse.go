@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// expressions are the parts of a request about one write.
+// expressions are the parts of a request for one write.
 type expressions struct {
 	Key, Item         item.Item
 	Update, Condition string
@@ -20,15 +20,15 @@ type expressions struct {
 	Values            item.Item
 }
 
-// errInvalid marks a request that is not one of internal/item's.
+// errInvalid means that internal/item cannot have rendered the request.
 var errInvalid = errors.New("not valid")
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }
 
-// write returns the write that an operation asks for, and a Check if it is not one that writes. The
-// error is errInvalid.
+// write returns the write of a request, or a Check for an operation that does not write. The error
+// is errInvalid.
 func (e expressions) write(op OpName) (item.Write, error) {
 	p := &parser{names: e.Names, values: e.Values}
 	cond, err := p.condition(e.Condition)
@@ -47,8 +47,8 @@ func (e expressions) write(op OpName) (item.Write, error) {
 	return item.Check{Key: key, If: cond}, nil
 }
 
-// parseQuery returns the query of a request. The error is errInvalid for one that item.Query does
-// not render.
+// parseQuery returns the query of a request. The error is errInvalid if item.Query cannot have
+// rendered it.
 func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
 	q := item.Query{Index: aws.ToString(in.IndexName), Consistent: aws.ToBool(in.ConsistentRead),
 		Limit: int(aws.ToInt32(in.Limit)), After: in.ExclusiveStartKey,
@@ -66,17 +66,16 @@ func parseQuery(in *dynamodb.QueryInput) (item.Query, error) {
 	return q, nil
 }
 
-// parser reads the expressions that internal/item renders.
+// parser parses the expressions that internal/item renders.
 type parser struct {
 	names  map[string]string
 	values item.Item
 
-	words []string // the words still to read
-	odd   bool     // the expression is not understood
+	words []string // the remaining words
+	odd   bool     // the expression cannot be parsed
 }
 
-// words cuts an expression: names, values, operators, and each parenthesis and comma
-// by itself.
+// words splits an expression into names, values, operators, parentheses and commas.
 func words(expression string) []string {
 	spaced := strings.NewReplacer("(", " ( ", ")", " ) ", ",", " , ").Replace(expression)
 	return strings.Fields(spaced)
@@ -92,7 +91,7 @@ func (p *parser) next() string {
 	return word
 }
 
-// took reads a word if it is the next one.
+// took reads a word if it is the next one, and reports whether it was.
 func (p *parser) took(word string) bool {
 	if len(p.words) == 0 || p.words[0] != word {
 		return false
@@ -101,7 +100,7 @@ func (p *parser) took(word string) bool {
 	return true
 }
 
-// need notes that the expression is not understood unless something is as it must be.
+// need marks the expression as unparsable unless ok is true.
 func (p *parser) need(ok bool) { p.odd = p.odd || !ok }
 
 func (p *parser) want(word string) { p.need(p.took(word)) }
@@ -118,7 +117,7 @@ func (p *parser) value() item.Value {
 	return v
 }
 
-// read reads all words of an expression.
+// read parses a whole expression.
 func (p *parser) read(expression string, parse func()) error {
 	p.words = words(expression)
 	if parse(); p.odd || len(p.words) > 0 {
@@ -127,7 +126,7 @@ func (p *parser) read(expression string, parse func()) error {
 	return nil
 }
 
-// condition reads a condition; none is nil.
+// condition parses a condition; nil for an empty expression.
 func (p *parser) condition(expression string) (c item.Cond, err error) {
 	if expression != "" {
 		err = p.read(expression, func() { c = p.any() })
@@ -139,7 +138,7 @@ func (p *parser) any() item.Cond { return p.joined("OR", p.all, item.Any) }
 
 func (p *parser) all() item.Cond { return p.joined("AND", p.term, item.All) }
 
-// joined reads conditions with a word between them.
+// joined parses conditions separated by a word.
 func (p *parser) joined(word string, next func() item.Cond, join func(...item.Cond) item.Cond) item.Cond {
 	out := []item.Cond{next()}
 	for p.took(word) {

@@ -83,8 +83,8 @@ var combinations = []condCase{
 	{"all of none within any of one", item.All(item.All(), item.Any(item.Exists("n"))), true},
 }
 
-// testConditions puts the same item each time and asks whether a condition
-// holds, by an update that changes something and one that does not.
+// testConditions tests whether conditions hold for the same stored item, with an update that
+// changes something and one that does not.
 func testConditions(t *testing.T, db store.Lister) {
 	for _, tt := range slices.Concat(comparisons, combinations) {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,10 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Compare performs the same random calls on two stores, count of them, and
-// demands the same outcome of each and the same items at the end. The calls
-// follow from the seed; the keys are new each time. The one deviation that known
-// may name is [MixedTransaction].
+// Compare performs count random calls on two stores, and requires the same outcome of each, and the
+// same items at the end. The seed determines the calls; the keys are new each time. The only
+// deviation allowed in known is [MixedTransaction].
 func Compare(t *testing.T, known Deviations, seed uint64, count int, a, b store.Store) {
 	t.Helper()
 	r := &random{Rand: rand.New(rand.NewPCG(seed, 0)), known: known}
@@ -44,7 +43,7 @@ func Compare(t *testing.T, known Deviations, seed uint64, count int, a, b store.
 }
 
 // MixedTransaction is a transaction with a refused write and one of the wrong type: DynamoDB
-// reports both, and the refusal is the outcome.
+// reports both, and the outcome is the refusal.
 const MixedTransaction = "random: refusal beside a type error"
 
 // step performs one call on both stores.
@@ -99,7 +98,7 @@ func outcome(err error) string {
 		return "done"
 	case k == 0:
 		return "refused"
-	case k == store.Setup: // one may find invalid a write that the SDK already refuses for the other
+	case k == store.Setup: // the SDK may refuse a write for one store that the other store finds invalid
 		return store.Unavailable.String()
 	default:
 		return k.String()
@@ -117,7 +116,7 @@ func sameReasons(err1, err2 error) bool {
 	})
 }
 
-// random draws writes on a few keys and attributes, so that they meet.
+// random draws writes on a few keys and attributes, so that they collide.
 type random struct {
 	*rand.Rand
 	keys  []item.Key

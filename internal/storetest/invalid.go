@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// testInvalid sends writes that DynamoDB does not accept. The call is rejected, by the table or by
-// the SDK: nothing was written, and sending it again is no use.
+// testInvalid sends writes that DynamoDB does not accept. The table or the SDK must reject each
+// call: nothing is written, and a retry does not help.
 func (d Deviations) testInvalid(t *testing.T, db store.Lister) {
 	k := newKey()
 	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall",
@@ -37,7 +37,7 @@ func (d Deviations) testInvalid(t *testing.T, db store.Lister) {
 	})
 }
 
-// invalid is a write that DynamoDB does not take.
+// invalid is a write that DynamoDB rejects.
 type invalid struct {
 	name string
 	w    item.Write
@@ -51,7 +51,7 @@ func guarded(k item.Key, c item.Cond) item.Write {
 	return item.Update{Key: k, Set: one("w", item.N(1)), If: c}
 }
 
-// invalidValues have wrong values, or an action that does not fit another's attribute.
+// invalidValues have wrong values, or an action that does not fit the attribute of another.
 func invalidValues(k item.Key) []invalid {
 	set := func(name string, v item.Value) item.Write { return setting(k, name, v) }
 	add := func(name string, v item.Value) item.Write { return item.Update{Key: k, Add: one(name, v)} }
@@ -91,7 +91,7 @@ func invalidValues(k item.Key) []invalid {
 	}
 }
 
-// invalidKeys are wrong about keys, of the table or of an index, or too large.
+// invalidKeys have wrong keys, of the table or of an index, or are too large.
 func invalidKeys(k item.Key) []invalid {
 	set := func(name string, v item.Value) item.Write { return setting(k, name, v) }
 	long := func(n int) item.Value { return item.S(strings.Repeat("x", n)) }
@@ -121,7 +121,7 @@ func invalidKeys(k item.Key) []invalid {
 	}
 }
 
-// invalidConditions are wrong about their condition.
+// invalidConditions have wrong conditions.
 func invalidConditions(k item.Key) []invalid {
 	many := make([]item.Cond, 0, 700)
 	for range 700 {
@@ -138,7 +138,7 @@ func invalidConditions(k item.Key) []invalid {
 	}
 }
 
-// nested returns a number within so many containers.
+// nested returns a number nested in levels containers.
 func nested(levels int, in func(string, item.Value) item.Value) item.Value {
 	v := item.N(1)
 	for range levels {

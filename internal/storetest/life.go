@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// life plays the life of one bucket through a store and demands of every write
-// the outcome and the item that the write has in memory.
+// life runs the life of one bucket through a store. Every write must have the same outcome and item
+// as in memory.
 type life struct {
 	t      *testing.T
 	db     store.Store
@@ -53,13 +53,13 @@ func (l *life) costs(tokens int64) []table.Cost {
 	return table.Costs(l.limits, slices.Repeat([]int64{1000 * tokens}, len(l.limits))...)
 }
 
-// do performs a write that must be carried out and returns the bucket after it.
+// do performs a write that must succeed, and returns the bucket after it.
 func (l *life) do(what string, w item.Write) table.Shard {
 	l.t.Helper()
 	return l.decode(what, mustWrite(l.t, l.db, w))
 }
 
-// transact performs a transaction that must be carried out, and once more to no effect.
+// transact performs a transaction that must succeed, then repeats it without effect.
 func (l *life) transact(what string, writes []item.Write) (out []table.Shard) {
 	l.t.Helper()
 	token := newToken()
@@ -94,13 +94,13 @@ func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Char
 	return l.do("charge", plan.Update)
 }
 
-// play creates the bucket, charges it, changes its limits, and splits and merges it.
+// play creates the bucket, charges it, changes its limits, then splits and merges it.
 func (l *life) play() {
 	b := l.splits(l.changes(l.charges()))
 	l.gap(b)
 }
 
-// charges creates the bucket, and takes from it and gives back in every way.
+// charges creates the bucket, then takes from it and gives back in every way.
 func (l *life) charges() table.Shard {
 	create, _ := table.Create(table.NewBucket{
 		Namespace: l.ns, Entity: "key-1", Resource: "openai/gpt-4", Costs: l.costs(1), Lifetime: table.Expires,
@@ -111,7 +111,7 @@ func (l *life) charges() table.Shard {
 	b = l.charge(b, 2, 0, nil)
 	stale := b
 	l.charge(b, 1, 86_400_000, nil)
-	b = l.charge(stale, 1, 1, nil) // commutes with the one it has not seen
+	b = l.charge(stale, 1, 1, nil) // commutes with the charge missing from its image
 	stale = b
 	b = l.charge(b, 97, 0, nil)
 	mustRefuse(l.t, l.db, table.Charge{Image: stale, Costs: l.costs(90), Now: l.now}.Plan().Update)
@@ -125,10 +125,10 @@ func (l *life) charges() table.Shard {
 	b = l.drains(b)
 	force := func(c *table.Charge) { c.Force = true }
 	b = l.charge(b, 50, 0, force)
-	return l.charge(b, 5000, 0, force) // moves the ttl beyond the debt
+	return l.charge(b, 5000, 0, force) // extends the ttl beyond the debt
 }
 
-// drains drains the bucket from an image that is old, and once more from it and from the new one.
+// drains drains the bucket from an old image, and again from the old and the new one.
 func (l *life) drains(stale table.Shard) table.Shard {
 	l.charge(stale, 1, 1, nil)
 	until := l.now + 20_000
@@ -142,7 +142,7 @@ func (l *life) drains(stale table.Shard) table.Shard {
 	return b
 }
 
-// changes brings other limits in force, which begins a generation.
+// changes puts other limits in force, which begins a generation.
 func (l *life) changes(b table.Shard) table.Shard {
 	changed := append([]bucket.Limit{}, l.limits...)
 	for i := range changed {
@@ -163,7 +163,7 @@ func (l *life) changes(b table.Shard) table.Shard {
 	return b
 }
 
-// sibling is the key of the shard that the first split makes.
+// sibling returns the key of the shard that the first split creates.
 func sibling(b table.Shard) item.Key {
 	return layout.BucketKey(b.Namespace, b.Entity, b.Resource, 1)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// family is a partition with some items in it, which an index holds as well.
+// family is a partition with some items, which an index also holds.
 type family struct {
 	pk, index string
 	items     []item.Item // in order of the sort key
@@ -109,7 +109,7 @@ func testQueries(t *testing.T, db store.Lister) {
 	t.Run("removal", func(t *testing.T) { testRemoval(t, db) })
 }
 
-// testLargeQuery lists 3 MB; an answer holds 1 MB.
+// testLargeQuery lists 3 MB; a response holds 1 MB.
 func testLargeQuery(t *testing.T, db store.Lister) {
 	pk := "storetest/" + rand.Text()
 	var want []item.Item
@@ -146,8 +146,7 @@ func testInvalidQueries(t *testing.T, db store.Lister, f family) {
 	wantItem(t, "item", read(t, db, item.KeyOf(f.items[0])), f.items[0])
 }
 
-// testRemoval: an existing item is deleted, a missing one is no error, a key may be named twice,
-// and any number is accepted.
+// testRemoval deletes existing and missing items, repeated keys, and any number of them.
 func testRemoval(t *testing.T, db store.Lister) {
 	keys := make([]item.Key, 60)
 	for i := range keys {

@@ -50,7 +50,7 @@ func testReads(t *testing.T, db store.Lister) {
 	t.Run("more than fits one answer", func(t *testing.T) { testLargeRead(t, db, wants) })
 }
 
-// testLargeRead reads 20 MB, more than the 16 MB that one answer holds.
+// testLargeRead reads 20 MB, more than the 16 MB that one response holds.
 func testLargeRead(t *testing.T, db store.Store, wants func(*testing.T, bool, []item.Key, []item.Item)) {
 	keys := make([]item.Key, 50)
 	want := make([]item.Item, len(keys))
@@ -63,8 +63,8 @@ func testLargeRead(t *testing.T, db store.Store, wants func(*testing.T, bool, []
 	wants(t, true, keys, want)
 }
 
-// testContexts: a call whose context is done before it starts writes nothing, and the
-// failure is unavailable.
+// testContexts tests calls whose context is done before they start: they must write nothing and
+// fail as unavailable.
 func testContexts(t *testing.T, db store.Lister) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,15 +13,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Deviations are the invalid requests that an implementation is known to take
-// or to answer differently, by the name of the test, each with the reason why
-// that is accepted. One that no longer deviates fails the suite, so that the list
-// stays true. Nothing else may deviate.
+// Deviations are the invalid requests that an implementation is known to accept or to answer
+// differently, by the name of the test, with the reason why that is acceptable. If one no longer
+// deviates, the suite fails, so the list stays accurate. Nothing else may deviate.
 type Deviations map[string]string
 
-// Run runs the suite. open returns a store on a table with the project's keys and indexes. It is
+// Run runs the suite. open returns a store on a table with the project's keys and indexes, and is
 // called once per group of tests. It may return the same table every time, because all keys are
-// drawn at random. known may be nil.
+// random. known may be nil.
 func Run(t *testing.T, known Deviations, open func(t *testing.T) store.Lister) {
 	for _, g := range known.groups() {
 		t.Run(g.name, func(t *testing.T) { g.run(t, open(t)) })
@@ -48,13 +47,13 @@ func (d Deviations) groups() []group {
 	}
 }
 
-// newKey returns a key nobody has used.
+// newKey returns an unused key.
 func newKey() item.Key { return item.Key{PK: "storetest/" + rand.Text(), SK: "#STATE"} }
 
 // newToken returns a fresh transaction token.
 func newToken() string { return rand.Text() }
 
-// stored is the item at k with these attributes.
+// stored returns the item at k with these attributes.
 func stored(k item.Key, attrs ...item.Attr) item.Item {
 	it := k.Item()
 	for _, a := range attrs {
@@ -81,8 +80,8 @@ func expect(t *testing.T, s store.Store, w item.Write) (before, after item.Item,
 	return before, after, held
 }
 
-// mustWrite performs a write that has to succeed, and returns the item after it. That is the
-// one that the write makes in memory, in the answer and in the table.
+// mustWrite performs a write that must succeed, and returns the item after it. The answer and the
+// table must both have the item that the write makes in memory.
 func mustWrite(t *testing.T, s store.Store, w item.Write) item.Item {
 	t.Helper()
 	_, want, held := expect(t, s, w)
@@ -95,8 +94,8 @@ func mustWrite(t *testing.T, s store.Store, w item.Write) item.Item {
 	return got
 }
 
-// mustRefuse performs a write whose condition does not hold: the error has the image, and nothing
-// changes.
+// mustRefuse performs a write whose condition does not hold: the error must have the image, and
+// nothing may change.
 func mustRefuse(t *testing.T, s store.Store, w item.Write) {
 	t.Helper()
 	before, _, held := expect(t, s, w)
@@ -108,7 +107,7 @@ func mustRefuse(t *testing.T, s store.Store, w item.Write) {
 	wantItem(t, "stored item", read(t, s, w.Target()), before)
 }
 
-// try performs a write, which has to end as it does in memory.
+// try performs a write, which must have the same outcome as in memory.
 func try(t *testing.T, s store.Store, w item.Write) {
 	t.Helper()
 	if _, _, held := expect(t, s, w); held {
@@ -118,7 +117,7 @@ func try(t *testing.T, s store.Store, w item.Write) {
 	}
 }
 
-// mustTransact performs a transaction that has to succeed, and returns the items after it.
+// mustTransact performs a transaction that must succeed, and returns the items after it.
 func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write) (out []item.Item) {
 	t.Helper()
 	for _, w := range writes {
@@ -132,8 +131,8 @@ func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write
 	return out
 }
 
-// mustCancel performs a transaction that is refused: the error has every refusal, and nothing
-// changes.
+// mustCancel performs a transaction that must be refused: the error must have every refusal, and
+// nothing may change.
 func mustCancel(t *testing.T, s store.Store, token string, writes []item.Write) {
 	t.Helper()
 	var before, reasons []item.Item
@@ -166,7 +165,7 @@ func wantItem(t *testing.T, what string, got, want item.Item) {
 	}
 }
 
-// wantRefused demands that err is a refused condition with this image.
+// wantRefused requires that err is a refused condition with this image.
 func wantRefused(t *testing.T, err error, old item.Item) {
 	t.Helper()
 	r, ok := errors.AsType[*store.Refused](err)
@@ -177,8 +176,7 @@ func wantRefused(t *testing.T, err error, old item.Item) {
 	wantItem(t, "image of the refusal", r.Old, old)
 }
 
-// wantInvalid demands that a request was found invalid, or that it is known not
-// to be.
+// wantInvalid requires that a request was rejected as invalid, unless it is a known deviation.
 func (d Deviations) wantInvalid(t *testing.T, name string, err error) (known bool) {
 	t.Helper()
 	reason, known := d[name]
@@ -193,8 +191,8 @@ func (d Deviations) wantInvalid(t *testing.T, name string, err error) (known boo
 	return known
 }
 
-// wantRejected demands that a call was found invalid: by the table, or by the SDK
-// before it was sent.
+// wantRejected requires that a call was rejected as invalid, by the table, or by the SDK before it
+// was sent.
 func wantRejected(t *testing.T, err error) {
 	t.Helper()
 	if k := store.KindOf(err); k != store.Setup && k != store.Unavailable {
@@ -202,7 +200,7 @@ func wantRejected(t *testing.T, err error) {
 	}
 }
 
-// wantKind demands a failure of this kind.
+// wantKind requires a failure of this kind.
 func wantKind(t *testing.T, err error, kind store.Kind) {
 	t.Helper()
 	if got := store.KindOf(err); got != kind {

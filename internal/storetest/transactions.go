@@ -47,8 +47,8 @@ func testAllWrites(t *testing.T, db store.Store) {
 	})
 }
 
-// wantCanceled demands a refused transaction with these images; a nil entry is
-// a write whose condition held, an empty item a refusal without an image.
+// wantCanceled requires a refused transaction with these images. A nil entry is a write whose
+// condition held; an empty item is a refusal without an image.
 func wantCanceled(t *testing.T, err error, olds ...item.Item) {
 	t.Helper()
 	c, ok := errors.AsType[*store.Canceled](err)
@@ -170,7 +170,7 @@ func (d Deviations) testInvalidTransactions(t *testing.T, db store.Lister) {
 // parts is how many writes large makes.
 const parts = 12
 
-// large returns writes with strings that have a total size, the first of them at a.
+// large returns writes of strings with a total size, the first of them at a.
 func large(a item.Key, total int, write func(item.Key, item.Value) item.Write) (out []item.Write) {
 	for i := range parts {
 		size := total / parts
@@ -183,7 +183,7 @@ func large(a item.Key, total int, write func(item.Key, item.Value) item.Write) (
 	return out
 }
 
-// keys is the size of the keys and names in large puts.
+// keys returns the size of the keys and names in large puts.
 func keys() int { return parts * (item.Size(newKey().Item()) + len("x")) }
 
 func putting(k item.Key, v item.Value) item.Write { return item.Put{Item: stored(k, one("x", v)...)} }
@@ -194,7 +194,7 @@ func asking(k item.Key, v item.Value) item.Write {
 	return item.Update{Key: k, Set: one("y", item.N(1)), If: item.Any(no, item.Compare("y", item.Eq, v))}
 }
 
-// testLarge: a transaction's size is the bytes sent, not the stored items.
+// testLarge tests that the size of a transaction is the bytes sent, not the stored items.
 func testLarge(t *testing.T, db store.Store) {
 	writes := large(newKey(), item.MaxTransactSize-keys(), putting)
 	mustTransact(t, db, newToken(), writes)
@@ -217,8 +217,8 @@ func testHundred(t *testing.T, db store.Store) {
 	mustTransact(t, db, newToken(), writes)
 }
 
-// testTypeInTransaction: an update of the wrong type stops the transaction; a refusal elsewhere in
-// it is still reported.
+// testTypeInTransaction tests that an update of the wrong type stops the transaction, and that a
+// refusal elsewhere in it is still reported.
 func testTypeInTransaction(t *testing.T, db store.Store) {
 	a, b := newKey(), newKey()
 	before := stored(a, one("n", item.S("x"))...)

@@ -15,8 +15,8 @@ import (
 
 type attrs = []item.Attr
 
-// step is a write on an item that is there with the attributes before, or not there if before is nil.
-// The suite gives both a key, and the write ends as it does in memory.
+// step is a write on an item with the attributes before, or on a missing item if before is nil. The
+// suite gives both a key, and the write must end as in memory.
 type step struct {
 	name   string
 	before attrs
@@ -57,7 +57,7 @@ var (
 	no  = item.Absent(item.AttrPK)
 )
 
-// hostileNames are attribute names that expressions could not hold without an alias.
+// hostileNames are attribute names that an expression cannot contain without an alias.
 var hostileNames = []string{
 	"b_a-b_tk", "b_in.tok_tk", "size", "SELECT", "name", "status", "#a", ":b", "a b", "a#b/c[0]", "ünï", `"q"`, "b_😀_tk",
 	"_", "0",
@@ -89,7 +89,7 @@ func testWrites(t *testing.T, db store.Lister) {
 	})
 }
 
-// replacing are puts and deletes.
+// replacing returns puts and deletes.
 func replacing() []step {
 	n := item.N
 	put := func(a attrs, c item.Cond) item.Write { return item.Put{Item: stored(item.Key{}, a...), If: c} }
@@ -110,7 +110,7 @@ func replacing() []step {
 	}
 }
 
-// settingSteps are updates that set.
+// settingSteps returns updates that set.
 func settingSteps() []step {
 	n := item.N
 	record := item.Map(item.Item{"rf": n(1), "r": item.Map(item.Item{"rpm": n(2), "in.tok": n(-3)}),
@@ -138,7 +138,7 @@ func settingSteps() []step {
 	}
 }
 
-// settingLess are updates that set the difference of a number and an attribute.
+// settingLess returns updates that set an attribute to a number minus another attribute.
 func settingLess() []step {
 	n := item.N
 	return []step{
@@ -159,7 +159,7 @@ func settingLess() []step {
 	}
 }
 
-// counting are updates that remove, add, and take from sets.
+// counting returns updates that remove, add, and delete from sets.
 func counting() []step {
 	n := item.N
 	return []step{
@@ -186,7 +186,7 @@ func counting() []step {
 	}
 }
 
-// testHostileNames uses every hostile name in every place of one update.
+// testHostileNames uses every hostile name in every position of one update.
 func testHostileNames(t *testing.T, db store.Store) {
 	var before, set, added attrs
 	var conds []item.Cond
