@@ -20,12 +20,12 @@ func (a Account) Compare(b Account) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
 }
 
-// Page has the clients' observations of one account.
+// Page is the clients' observations of one account.
 type Page struct {
 	Events []Event
-	Seen   []Rule // in force, each from when a grant was sent until it was answered
-	// Low and High are the clients' consumption, at least and at most: less their give-backs. The
-	// two differ by the lost answers.
+	Seen   []Rule // the rules in force, each from when a grant was sent until it was answered
+	// Low and High are the least and the greatest consumption of the clients, minus their
+	// give-backs. They differ by the lost answers.
 	Low, High int64
 }
 
@@ -49,7 +49,7 @@ type Book struct {
 	pages map[Account]*Page
 }
 
-// on does something with the page of an account, which is made if need be.
+// on calls do with the page of an account, creating it if necessary.
 func (b *Book) on(a Account, do func(*Page)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,8 +62,7 @@ func (b *Book) on(a Account, do func(*Page)) {
 	do(b.pages[a])
 }
 
-// Granted books tokens that were granted under a rule, From when it was sent To when it
-// was answered.
+// Granted records tokens that were granted under a rule, sent at From and answered at To.
 func (b *Book) Granted(a Account, under Rule, tokens int64) {
 	b.on(a, func(p *Page) {
 		p.Low, p.High = p.Low+tokens, p.High+tokens
@@ -74,17 +73,17 @@ func (b *Book) Granted(a Account, under Rule, tokens int64) {
 	})
 }
 
-// Passing books a request that was not granted, but may have taken tokens and given them
-// back between two instants.
+// Passing records a request that was not granted, but may have taken tokens and given them back
+// between two instants.
 func (b *Book) Passing(a Account, sent, answered, tokens int64) {
 	b.on(a, func(p *Page) {
 		p.Events = append(p.Events, Event{Kind: Passing, Sent: sent, Answered: answered, Tokens: tokens})
 	})
 }
 
-// Settled books a settlement: more tokens were taken or, negative, some were given back.
-// Without an answer it is not certain. A request without an answer is booked so too: it may
-// have taken tokens, for nobody.
+// Settled records a settlement: more tokens were taken, or if negative, some were given back.
+// Without an answer, certain is false. A request without an answer is recorded like this too: it
+// may have taken tokens that no client uses.
 func (b *Book) Settled(a Account, sent, answered, tokens int64, certain bool) {
 	b.on(a, func(p *Page) {
 		if certain || tokens < 0 {
@@ -136,8 +135,8 @@ type Judged struct {
 // Judgement is the worst windows of accounts.
 type Judgement []Judged
 
-// Judge returns the worst window of every account with a grant, in order. The clocks of the
-// refilling processes may be apart by so much; kept is [Bound.Kept].
+// Judge returns the worst window of every account with a grant, in order. apart is the greatest
+// difference between the clocks of the refilling processes; kept is [Bound.Kept].
 func (b *Book) Judge(apart time.Duration, kept bool) (out Judgement, err error) {
 	for _, a := range b.Accounts() {
 		p := b.Page(a)
@@ -154,7 +153,7 @@ func (b *Book) Judge(apart time.Duration, kept bool) (out Judgement, err error) 
 	return out, nil
 }
 
-// Worst returns the account that came nearest to too much, or exceeded it by most; ok is
+// Worst returns the account that came closest to exceeding its limit, or exceeded it most; ok is
 // false if there is none.
 func (j Judgement) Worst() (worst Judged, ok bool) {
 	if len(j) == 0 {

@@ -6,13 +6,13 @@ import (
 	"sort"
 )
 
-// Chance draws one of several by weight: the tenant that asks next, or the process. It
-// holds the sums of the weights up to each. Make one with Weighted or Zipf.
+// Chance draws one of several numbers by weight, such as the next tenant or process. It holds the
+// cumulative weights. Weighted and Zipf make one.
 //
 // With the weights 3, 1 and 1, number 0 is drawn three times out of five.
 type Chance []float64
 
-// Weighted returns the chance of as many as there are weights, which are positive.
+// Weighted returns the chance with these weights, which must be positive.
 func Weighted(weights ...float64) Chance {
 	c, sum := make(Chance, len(weights)), 0.0
 	for i, w := range weights {
@@ -22,8 +22,8 @@ func Weighted(weights ...float64) Chance {
 	return c
 }
 
-// Zipf returns the chance of n, at least one, in which number k, counted from 1, has the
-// weight 1/k^skew. All are alike for a skew of zero.
+// Zipf returns the chance of n numbers, at least one, in which number k, counted from 1, has the
+// weight 1/k^skew. With a skew of zero, all weights are equal.
 func Zipf(n int, skew float64) Chance {
 	weights := make([]float64, n)
 	for i := range weights {
@@ -32,7 +32,7 @@ func Zipf(n int, skew float64) Chance {
 	return Weighted(weights...)
 }
 
-// Draw returns the number of one, from 0 on.
+// Draw returns a random number, from 0.
 func (c Chance) Draw(random *rand.Rand) int {
 	return sort.SearchFloat64s(c, random.Float64()*c[len(c)-1])
 }

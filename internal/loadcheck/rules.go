@@ -9,9 +9,9 @@ import (
 	"sort"
 )
 
-// Rule is a limit that may be in force from From to To, both included, in
-// milliseconds: Capacity tokens at once, and Amount tokens more every Period
-// milliseconds. Capacity and Amount must not be negative, Period must be positive.
+// Rule is a limit that may be in force from From to To, inclusive, in milliseconds: Capacity tokens
+// at once, and Amount more tokens every Period milliseconds. Capacity and Amount must not be
+// negative, Period must be positive.
 type Rule struct {
 	From, To                 int64
 	Capacity, Amount, Period int64
@@ -32,13 +32,13 @@ func (r Rule) same(o Rule) bool {
 	return r.Capacity == o.Capacity && r.Amount == o.Amount && r.Period == o.Period
 }
 
-// InForce returns when the rules that were seen may have been in force. Each sighting is a rule
-// that was in force at some instant between From and To, a grant's Sent and Answered. Between two
-// sightings that follow each other either may be in force, but no third one. A limit that was
-// changed and changed back while nobody was granted anything is not seen.
+// InForce returns when the observed rules may have been in force. Each sighting is a rule that was
+// in force at some instant between From and To, the Sent and Answered of a grant. Between two
+// successive sightings either of the two may be in force, but no third one. A limit that was
+// changed and changed back without a grant in between is not noticed.
 //
 // Example: A was seen from 0 to 4 and from 10 to 14, B from 20 to 24. A may be in force up to 24, B
-// from 10 on.
+// from 10.
 func InForce(sightings []Rule) []Rule {
 	if len(sightings) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func InForce(sightings []Rule) []Rule {
 	byEnd, byStart := slices.Clone(sightings), slices.Clone(sightings)
 	slices.SortFunc(byEnd, func(a, b Rule) int { return cmp.Compare(a.To, b.To) })
 	slices.SortFunc(byStart, func(a, b Rule) int { return cmp.Compare(a.From, b.From) })
-	// latest[i] is the largest start of the first i by end, soonest[i] the smallest end from i on
+	// latest[i] is the largest start among the first i by end, soonest[i] the smallest end from i
 	// by start.
 	latest, soonest := make([]int64, len(byEnd)+1), make([]int64, len(byEnd)+1)
 	soonest[len(byEnd)] = maxSpan
@@ -63,9 +63,9 @@ func InForce(sightings []Rule) []Rule {
 		wide := r
 		wide.From, wide.To = latest[before], soonest[after]
 		if i := slices.IndexFunc(out, wide.same); i >= 0 && wide.From <= out[i].To {
-			out[i].To = max(out[i].To, wide.To) // byStart: From does not decrease
+			out[i].To = max(out[i].To, wide.To) // byStart is sorted by From
 			continue
-		} else if i >= 0 { // a time of its own; the next looks for this one
+		} else if i >= 0 { // disjoint from all before; the next is compared with this one
 			out[i], wide = wide, out[i]
 		}
 		out = append(out, wide)
@@ -73,15 +73,15 @@ func InForce(sightings []Rule) []Rule {
 	return out
 }
 
-// timeline is the allowance of the rules over time, in units of 1/unit tokens: pieces of constant
-// capacity and refill. Before the first and after the last nothing is in force.
+// timeline is the allowance of the rules over time, in units of 1/unit tokens, in pieces of
+// constant capacity and refill. Before the first and after the last piece, no rule is in force.
 type timeline struct {
 	unit int64 // a multiple of all periods
 	skew int64
 	from []int64 // where pieces begin, ascending
 	caps []wide  // their capacity
-	rate []int64 // their refill in a millisecond
-	sums []wide  // refilled from the first on to where a piece begins
+	rate []int64 // their refill per millisecond
+	sums []wide  // refill from the first piece until the start of this one
 	live []bool  // a rule is in force
 }
 
@@ -120,24 +120,24 @@ func newTimeline(b Bound) (*timeline, error) {
 	return l, nil
 }
 
-// piece returns the piece that an instant is in; -1 before the first.
+// piece returns the piece that contains an instant, or -1 before the first.
 func (l *timeline) piece(at int64) int {
 	return sort.Search(len(l.from), func(i int) bool { return l.from[i] > at }) - 1
 }
 
-// refilled returns the refill until an instant that is in a piece.
+// refilled returns the total refill until an instant within a piece.
 func (l *timeline) refilled(at int64) wide {
 	i := l.piece(at)
 	return l.sums[i].add(product(l.rate[i], at-l.from[i]))
 }
 
-// gap returns an instant between two in which no rule is in force.
+// gap returns an instant between two others at which no rule is in force.
 func (l *timeline) gap(from, to int64) (at int64, ok bool) {
 	first := l.piece(from)
 	if first < 0 {
 		return from, true
 	}
-	for i := first; l.from[i] <= to; i++ { // in the last piece no rule is in force
+	for i := first; l.from[i] <= to; i++ { // no rule is in force in the last piece
 		if !l.live[i] {
 			return max(from, l.from[i]), true
 		}

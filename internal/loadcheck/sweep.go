@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// sweep holds the events in the orders it needs. Worst windows begin when some
-// grant was sent and end when some grant was answered: any other window can be
-// shrunk to such a one without losing a grant.
+// sweep holds the events in the orders that it needs. Worst windows begin when a grant was sent and
+// end when a grant was answered: any other window can be shortened to such a one without losing a
+// grant.
 type sweep struct {
 	line    *timeline
 	keeps   bool
@@ -38,12 +38,12 @@ func newSweep(line *timeline, b Bound, events []Event) *sweep {
 	return s
 }
 
-// worst sweeps the end b of the window over time. A tree over all starts a
-// holds, in units of 1/unit tokens,
+// worst moves the end b of the window through time. A tree over all starts a holds, in units of
+// 1/unit tokens,
 //
 //	admitted(a,b) - returned(a,b) - kept(a) - passing(a) + refilled(a) - capacity(a,b)
 //
-// so that the worst a for this b is its maximum up to b.
+// so the worst a for this b is the maximum up to b.
 func (s *sweep) worst() Result {
 	best := s.line.smallest().neg()
 	out := Result{Excess: millis(best, s.line.unit)}
@@ -52,7 +52,7 @@ func (s *sweep) worst() Result {
 	for i, a := range s.starts {
 		t.add(i, i, s.line.refilled(a).sub(kept[i]))
 	}
-	for _, p := range s.passing { // may have been under way at a: taken before and given back after it
+	for _, p := range s.passing { // may have been under way at a: taken before, and given back after it
 		t.add(s.upTo(p.Sent-1), s.upTo(p.Answered)-1, product(p.Tokens, s.line.unit).neg())
 	}
 	largest := capacities{line: s.line, starts: s.starts, tree: t}
@@ -89,8 +89,8 @@ func (l *timeline) smallest() (out wide) {
 	return out
 }
 
-// capacities keeps in the tree, for every start up to an instant, the largest
-// capacity since then. Its groups of starts have capacities that decrease.
+// capacities maintains in the tree, for every start up to an instant, the largest capacity since.
+// Its groups of starts have decreasing capacities.
 type capacities struct {
 	line   *timeline
 	starts []int64
@@ -104,7 +104,8 @@ type group struct {
 	capacity wide
 }
 
-// until goes on to the piece of an instant. It is never the last one, in which no rule is in force.
+// until advances to the piece of an instant. It is never the last one, in which no rule is in
+// force.
 func (c *capacities) until(at int64) {
 	for ; c.line.from[c.next] <= at; c.next++ {
 		first := sort.Search(len(c.starts), func(i int) bool { return c.starts[i] >= c.line.from[c.next] })
@@ -120,12 +121,12 @@ func (c *capacities) until(at int64) {
 	}
 }
 
-// upTo returns how many starts are at or before t.
+// upTo returns how many starts are not after t.
 func (s *sweep) upTo(t int64) int {
 	return sort.Search(len(s.starts), func(i int) bool { return s.starts[i] > t })
 }
 
-// within counts one window the plain way.
+// within counts one window directly.
 func (s *sweep) within(a, b int64) (admitted, returned int64) {
 	for _, g := range s.byEnd {
 		if g.Sent >= a && g.Answered <= b {
@@ -146,10 +147,10 @@ func (s *sweep) within(a, b int64) (admitted, returned int64) {
 }
 
 // kept returns for every start how far a bucket may be above its capacity, if it keeps tokens given
-// back when full. While it is above capacity it gains only by returns and loses only by grants. So
-// the surplus at a is at most the largest returned(x,a) - admitted(x,a) over all x before a.
-// Returns that may also have happened at or after a are left to returned(a,b); one that was passing
-// at x was taken before and came back after it.
+// back when full. While it is above its capacity, only returns raise it and only grants lower it.
+// So the surplus at a is at most the largest returned(x,a) - admitted(x,a) over all x before a.
+// Returns that may also have happened at or after a are left to returned(a,b). Tokens that were
+// passing at x were taken before and came back after it.
 func (s *sweep) kept() []wide {
 	out := make([]wide, len(s.starts))
 	if !s.keeps || len(s.returns)+len(s.passing) == 0 {

@@ -1,15 +1,15 @@
 package loadcheck
 
-// tree holds one number per index, all zero at first, and answers in O(log n)
-// to additions over a range and to the maximum of a prefix.
+// tree holds one number per index, initially zero. It can add to a range, and find the maximum of a
+// prefix, in O(log n).
 type tree struct {
 	n     int
 	nodes []node
 }
 
 type node struct {
-	best wide // maximum below, this node's own addition included
-	at   int  // index of it
+	best wide // maximum below, including this node's own addition
+	at   int  // its index
 	plus wide // added to everything below
 }
 
@@ -31,7 +31,7 @@ func (t *tree) build(k, lo, hi int) {
 	t.build(2*k+1, mid+1, hi)
 }
 
-// add adds v to the indexes from to to, both included; nothing if from > to.
+// add adds v to the indexes from from to to, inclusive; nothing if from > to.
 func (t *tree) add(from, to int, v wide) {
 	t.addAt(1, 0, t.n-1, from, to, v)
 }
@@ -55,8 +55,7 @@ func (t *tree) addAt(k, lo, hi, from, to int, v wide) {
 	nd.best, nd.at = l.best.add(nd.plus), l.at
 }
 
-// max returns the largest number of the indexes 0 to to, one at least, and the first index
-// that has it.
+// max returns the largest number of the indexes 0 to to, and the first index that has it.
 func (t *tree) max(to int) (wide, int) {
 	return t.maxAt(1, 0, t.n-1, to)
 }

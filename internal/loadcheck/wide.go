@@ -39,7 +39,7 @@ func millis(w wide, period int64) int64 {
 	if negative {
 		w = w.neg()
 	}
-	// The quotient in whole tokens and in millitokens of the rest.
+	// The quotient in whole tokens, then in millitokens of the rest.
 	if uint64(w.hi) >= uint64(period) {
 		return saturated(negative)
 	}

@@ -14,8 +14,8 @@ const (
 	Passing             // tokens may have been taken and then given back, both between Sent and Answered
 )
 
-// Event is something a client saw. Sent and Answered are instants of one clock,
-// in milliseconds; Sent <= Answered. Tokens are whole, and not negative.
+// Event is an observation of a client. Sent and Answered are instants of one clock, in
+// milliseconds; Sent <= Answered. Tokens are whole and not negative.
 type Event struct {
 	Kind           Kind
 	Sent, Answered int64
@@ -24,29 +24,27 @@ type Event struct {
 
 // Bound is the promise of a limit.
 type Bound struct {
-	// Rules are the limits that may have been in force, each for a time; see InForce.
-	// Where two may be in force, the larger capacity and the larger refill count. In a
-	// window in which they change, the largest capacity counts.
+	// Rules are the limits that may have been in force, each for a time; see InForce. If two may be
+	// in force, the larger capacity and the larger refill count. In a window in which they change,
+	// the largest capacity counts.
 	Rules []Rule
-	// Skew is by how many milliseconds the clock that refills the bucket may be ahead of a clock that
-	// takes from it. A window may have this much more refill. Zero: all have one clock.
+	// Skew is by how many milliseconds the clock that refills the bucket may be ahead of a clock
+	// that takes from it. A window may have this much more refill. Zero: there is only one clock.
 	Skew int64
-	// Kept allows for tokens that were given back to a bucket which was full by then. They may be
-	// admitted in a later window than the one they came back in: a level above capacity stays so until
-	// a refill cuts it (design D2). Without it the promise is taken literally.
+	// Kept allows for tokens that were given back to a full bucket. They may be admitted in a later
+	// window than the one in which they came back, because a level above capacity stays until a
+	// refill cuts it (design D2). Without Kept, the promise is applied literally.
 	Kept bool
 }
 
 // Result is the worst window.
 type Result struct {
-	// Excess is by how many millitokens the window exceeds the promise, rounded
-	// up; zero or less means that it is kept everywhere. It is never below
-	// minus the smallest capacity, which is the excess of a window with nothing in
-	// it. It saturates.
+	// Excess is by how many millitokens the window exceeds the promise, rounded up; zero or less
+	// means that the promise is always kept. It is never below minus the smallest capacity, the
+	// excess of an empty window. It saturates.
 	Excess int64
-	// From and To are the window's instants; Admitted and Returned are the
-	// tokens counted in it. All are zero when no window is worse than an empty
-	// one.
+	// From and To are the window's instants; Admitted and Returned are the tokens counted in it.
+	// All are zero if no window is worse than an empty one.
 	From, To           int64
 	Admitted, Returned int64
 }
@@ -65,17 +63,17 @@ func (r Result) String() string {
 		float64(r.Excess)/1000, r.From, r.To, r.Admitted, r.Returned)
 }
 
-// Bounds that keep every sum within 128 bits: 2^24 events of 2^53 tokens, times a
-// period or a span of time of 2^48 ms.
+// Bounds that keep every sum within 128 bits: 2^24 events of 2^53 tokens, times a period or time
+// span of 2^48 ms.
 const (
 	maxTokens = 1 << 53
 	maxSpan   = 1 << 48
 	maxEvents = 1 << 24
 )
 
-// Worst returns the worst window of the events, in O(n log n). The events need
-// no order and are not changed. The error names an event or a bound that makes
-// no sense, or a time in which no rule is in force.
+// Worst returns the worst window of the events, in O(n log n). The events may be in any order and
+// are not changed. The error names an invalid event or bound, or a time in which no rule is in
+// force.
 func Worst(b Bound, events []Event) (Result, error) {
 	if err := refuse(b, events); err != nil {
 		return Result{}, err

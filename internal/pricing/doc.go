@@ -1,7 +1,6 @@
-// Package pricing computes what a month costs in us-east-1: the usage, and what a deployment
-// costs whether it is used or not. It is the only place that knows prices. The command line tool
-// prints it, and the page about costs is written from it. A test holds it to the template of the
-// stack.
+// Package pricing computes what a month costs in us-east-1: the usage, and the fixed costs of a
+// deployment. It is the only place with prices. The command-line tool prints its results, and the
+// page about costs is written from them. A test compares it with the stack's template.
 package pricing
 
 // What a million units cost on demand, in us-east-1.

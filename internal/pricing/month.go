@@ -10,12 +10,12 @@ import (
 type Line struct {
 	Part    string
 	Units   float64
-	Kind    string // what the units are
+	Kind    string // the kind of units
 	Dollars float64
-	Of      string // the type of the resource that is billed
+	Of      string // the type of the billed resource
 }
 
-// The types of resources that are billed.
+// The types of billed resources.
 const (
 	ofTable     = "AWS::DynamoDB::Table"
 	ofScaling   = "AWS::ApplicationAutoScaling::ScalableTarget"
@@ -34,7 +34,7 @@ const (
 	kindRead  = "read unit"
 )
 
-// bill is a bill while it is written.
+// bill is a bill under construction.
 type bill struct {
 	use   Use
 	stack Stack
@@ -48,8 +48,8 @@ func (b *bill) add(of, part string, units float64, kind string, price float64) {
 }
 
 // Month returns what a month costs, line by line. Stored limits and usage are counted as if all
-// entities were in use all the time, so they can cost less. It leaves out denials, which are at
-// most a write for each process, bucket and second, and costs that are paid once.
+// entities were in use all the time, so the real cost may be lower. It leaves out denials, which
+// are at most one write per process, bucket and second, and one-time costs.
 func Month(u Use, s Stack) []Line {
 	b := &bill{use: u, stack: s}
 	if s.Table {
@@ -70,7 +70,7 @@ func Sum(lines []Line) (dollars float64) {
 	return dollars
 }
 
-// requests adds what reads and writes of the table cost.
+// requests adds the reads and writes of the table.
 func (b *bill) requests() {
 	u, levels := b.use, float64(b.use.Levels)
 	write, read := priceWrite, priceRead
@@ -97,8 +97,8 @@ func (b *bill) requests() {
 	}
 }
 
-// unused adds the capacity that is provisioned and not used: of the table, and of its
-// indexes, which serve no reads of ours.
+// unused adds provisioned capacity that is not used, of the table and of its indexes, from which we
+// do not read.
 func (b *bill) unused(indexes float64) {
 	var writes, reads float64
 	for _, l := range b.lines {
@@ -108,7 +108,7 @@ func (b *bill) unused(indexes float64) {
 			reads += l.Units
 		}
 	}
-	idle := func(used, least float64) float64 { // unit hours
+	idle := func(used, least float64) float64 { // in unit hours
 		return max(least*monthHours, used/3600/b.use.Utilization) - used/3600
 	}
 	s := b.stack
@@ -127,7 +127,7 @@ func (b *bill) storage() {
 	}
 }
 
-// functions adds what the functions cost, and what they log.
+// functions adds the functions and their logs.
 func (b *bill) functions() {
 	u, s := b.use, b.stack
 	n, archived := u.invocations(), u.Audits
@@ -141,12 +141,12 @@ func (b *bill) functions() {
 	b.add(ofFunction, "invocations", n+archived, "invocation", priceInvocation)
 	b.add(ofFunction, "time of functions", seconds*float64(s.Aggregator)/1024+
 		archived*msOfInvocation/1000*float64(s.Archiver)/1024, "GB s", priceGBSecond)
-	if s.Traced { // one a second and a twentieth of the others
+	if s.Traced { // one per second, and a twentieth of the rest
 		first := min(n, monthSeconds)
 		b.add(ofFunction, "traces", first+(n-first)/20, "trace", priceTrace)
 	}
-	// The aggregator reports changes, refills, write units and the lag of usage, the
-	// archiver changes, in the hours in which they have work.
+	// The aggregator reports changes, refills, write units and the lag of usage, the archiver
+	// changes, in the hours in which they have work.
 	own := 0.0
 	if n > 0 {
 		own += float64(len(Reported())) * busy(u.changes())
@@ -160,11 +160,12 @@ func (b *bill) functions() {
 	}
 }
 
-// Reported are the metrics that the aggregator reports with nearly every batch. The others
-// that it publishes are reported when something is wrong, or a bucket is split.
+// Reported returns the metrics that the aggregator reports with nearly every batch. It reports the
+// other published ones only if something is wrong, or a bucket is split.
 func Reported() []string { return []string{"Changes", "Refills", "UsageLagMs", "WriteUnits"} }
 
-// metricsOfAMapping are those that a mapping of a stream reports, and are billed as ours.
+// metricsOfAMapping is the number of metrics that a stream's mapping reports. They are billed like
+// ours.
 const metricsOfAMapping = 6
 
 // watching adds alarms, metrics of mappings and dashboards.
@@ -175,14 +176,14 @@ func (b *bill) watching() {
 	b.add(ofAlarm, "alarms", float64(s.Alarms), "metric", priceAlarmMetric)
 	b.add(ofDashboard, "dashboard, one of the account's first three", float64(s.Dashboards), "dashboard", priceDashboard)
 	b.add(ofKey, "keys", float64(s.Keys), "key", priceKey)
-	if s.Keys > 0 { // each process and function asks for the key of the table every five minutes
+	if s.Keys > 0 { // each process and function requests the key of the table every five minutes
 		b.add(ofKey, "calls of keys", float64(b.use.Processes+s.MappingMetrics*b.use.StreamShards)*monthHours*12, "call",
 			priceKeyCall)
 	}
 }
 
-// archive adds what the buckets cost: an object for each audit event, and a year of them.
-// The bucket of failed records is empty while all is well.
+// archive adds the S3 buckets: an object for each audit event, and a year of them. The bucket of
+// failed records is normally empty.
 func (b *bill) archive() {
 	b.add(ofBucket, "buckets, empty", float64(b.stack.Buckets), "bucket", 0)
 	if b.stack.Buckets > 0 && b.stack.Archiver > 0 {
@@ -191,7 +192,7 @@ func (b *bill) archive() {
 	}
 }
 
-// Amount says how many units there are, and of what: "30.4 M write units"; of a sum nothing.
+// Amount formats the number and the kind of units: "30.4 M write units"; empty for a sum.
 func (l Line) Amount() string {
 	kind, n := l.Kind, l.Units
 	if kind == "" {

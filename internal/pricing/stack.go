@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// Stack is what of a deployment is billed. The zero value is nothing.
+// Stack is the billed part of a deployment. The zero value is nothing.
 type Stack struct {
 	Table    bool
-	Recovery bool // to a point in time
+	Recovery bool // point-in-time recovery
 	Copied   bool // index GSI2 has whole items: each write of a bucket is written twice
-	// Provisioned capacity: the least of the table, and of its indexes together, in units.
+	// Provisioned capacity: the minimum of the table, and of all its indexes together, in units.
 	Provisioned                                            bool
 	LeastWrite, LeastRead, LeastIndexWrite, LeastIndexRead float64
-	Scaled                                                 int // capacities that auto scaling watches
+	Scaled                                                 int // how many capacities auto scaling manages
 
-	Aggregator, Archiver int // MiB; 0: there is none
+	Aggregator, Archiver int // MiB; 0: none
 	Traced               bool
 	MappingMetrics       int     // event source mappings that report metrics
 	LogDays              float64 // how long logs are kept; 0: there are none
 	Alarms               int     // metrics of alarms
 	Dashboards           int
 	Buckets              int
-	Keys                 int // of KMS, different ones
+	Keys                 int // distinct KMS keys
 }
 
 // Default is the stack with default options.
@@ -32,8 +32,8 @@ func Default() Stack {
 		Dashboards: 1, Buckets: 2}
 }
 
-// Provisioned returns the stack with capacity that is provisioned and scaled, by default
-// options: of the table and each of its four indexes.
+// Provisioned returns the stack with provisioned and scaled capacity, with default options, of the
+// table and each of its four indexes.
 func Provisioned(s Stack) Stack {
 	const least, indexes = 5, 4
 	s.Provisioned, s.Scaled = true, 2*(1+indexes)
@@ -41,14 +41,14 @@ func Provisioned(s Stack) Stack {
 	return s
 }
 
-// Free are the types of resources that cost nothing by themselves.
+// Free returns the types of resources that have no cost of their own.
 func Free() []string {
 	return []string{"AWS::ApplicationAutoScaling::ScalingPolicy", "AWS::EC2::SecurityGroup", "AWS::IAM::ManagedPolicy",
 		"AWS::IAM::Policy", "AWS::IAM::Role", "AWS::KMS::Key", "AWS::Lambda::EventInvokeConfig", "AWS::S3::BucketPolicy",
 		"AWS::SNS::TopicPolicy", "Custom::ZaeLimiterSetup"}
 }
 
-// resource has the properties of a template's resource that have a price.
+// resource is the priced properties of a resource in a template.
 type resource struct {
 	Type       string
 	Properties struct {
@@ -76,8 +76,8 @@ type resource struct {
 
 type capacity struct{ ReadCapacityUnits, WriteCapacityUnits float64 }
 
-// Of returns the billed parts of a template of the stack, in JSON. A resource of a type that
-// is neither priced nor free is an error.
+// Of returns the billed parts of a stack's template in JSON. A resource type that is neither priced
+// nor free is an error.
 func Of(template []byte) (Stack, error) {
 	var doc struct{ Resources map[string]resource }
 	if err := json.Unmarshal(template, &doc); err != nil {
@@ -126,7 +126,7 @@ func (s *Stack) add(id string, r resource) bool {
 	case "AWS::Logs::LogGroup":
 		s.LogDays = max(s.LogDays, p.RetentionInDays)
 	case "AWS::CloudWatch::Alarm":
-		s.Alarms += max(1, len(p.Metrics)-1) // one of several is the expression
+		s.Alarms += max(1, len(p.Metrics)-1) // with several, one is the expression
 	case "AWS::CloudWatch::Dashboard":
 		s.Dashboards++
 	case "AWS::S3::Bucket":

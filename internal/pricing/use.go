@@ -6,46 +6,45 @@ import (
 	"math"
 )
 
-// What the paths take, in units, as make cost measures them (docs/cost.md).
+// The units of each path, as measured by make cost (docs/cost.md).
 const (
 	unitsOfAcquire = 1.0 // of each level of a cascade; a settlement takes as much
-	unitsOfTouch   = 0.5 // read units, of the first request of a process for a bucket that it does not know
+	unitsOfTouch   = 0.5 // read units, of a process's first request for a bucket
 	unitsOfConfig  = 2.5 // read units
 	unitsOfUsage   = 1.0
-	unitsOfFirst   = 2.0 // more, of the first snapshot of a window, in the indexes
-	unitsOfReads   = 2.5 // read units, of each bucket and hour: of the snapshots before, and of owed windows
+	unitsOfFirst   = 2.0 // additional, of the first snapshot of a window, in the indexes
+	unitsOfReads   = 2.5 // read units, per bucket and hour: of the snapshots before, and of owed windows
 )
 
-// Bytes stored, with the entries of indexes, and 100 bytes that AWS adds to each item and
-// entry.
+// Bytes stored, including index entries, and the 100 bytes that AWS adds to each item and entry.
 const (
 	bytesOfBucket   = 1300
 	bytesOfSnapshot = 1100
 )
 
-const longFold = 600 // seconds: from here on longer windows catch up every second hour
+const longFold = 600 // seconds: from this on, longer windows are updated every second hour
 
-// Use is the usage of a month. [Use.Check] knows the accepted values.
+// Use is the usage of a month. [Use.Check] checks the accepted values.
 type Use struct {
 	Rate         float64 // granted requests per second, on average
-	Settled      float64 // part of them that is settled, 0 to 1
-	SettleWithin float64 // seconds for which settlements wait for a charge (limiter.Options.SettleWithin); 0: none does
+	Settled      float64 // the part of them that is settled, 0 to 1
+	SettleWithin float64 // seconds for which settlements wait for a charge (limiter.Options.SettleWithin); 0: none
 	Levels       int     // entities that each request charges
 	Processes    int
-	Starts       float64 // how often in the month each process begins anew, and knows no bucket
-	Ahead        float64 // seconds for which they take ahead (limiter.Options.Ahead); 0: they do not
+	Starts       float64 // how often each process starts in the month, without any bucket in its cache
+	Ahead        float64 // seconds for which they prefetch (limiter.Options.Ahead); 0: they do not
 	Entities     int     // with their resources
-	Skew         float64 // exponent of Zipf's law by which they are used; 0: all of them all the time
+	Skew         float64 // exponent of Zipf's law for their use; 0: all of them are used all the time
 	Windows      int     // of usage
 	FoldSeconds  float64 // between writes of usage; 0: usage is written with every batch
 	SnapshotDays int     // how long snapshots are kept
 	LimitsInCode bool
 	StreamShards int     // of the table's stream: as many as the table has partitions
-	Audits       float64 // audit events that are archived in the month
-	Utilization  float64 // part of provisioned capacity that is used, on average, above 0 to 1
+	Audits       float64 // audit events archived in the month
+	Utilization  float64 // the average part of provisioned capacity that is used, above 0 to 1
 }
 
-// Check names a value that is not accepted, nil if all are.
+// Check returns an error that names an invalid value, or nil.
 func (u Use) Check() error {
 	const above0, many = math.SmallestNonzeroFloat64, 1e12
 	for _, of := range []struct {
@@ -74,14 +73,15 @@ func (u Use) Check() error {
 
 func (u Use) requests() float64 { return u.Rate * monthSeconds }
 
-// changes returns how many records of buckets the stream has in a month.
+// changes returns how many bucket records the stream has in a month.
 func (u Use) changes() float64 {
 	return u.requests() * float64(u.Levels) * (u.perAcquire() + u.perSettled())
 }
 
-// perSettled returns the writes of settlements for each request of a level. One that waits for a while goes
-// alone only if the process does not charge the bucket in that time: of requests at random, once in e^(rate x
-// time). Example: at one a second on a key in a process, and 3 seconds, 5 % go alone.
+// perSettled returns the settlement writes for each request of a level. A waiting settlement is
+// written alone only if the process does not charge the bucket in that time: with random requests,
+// with a probability of e^(-rate x time). Example: at one per second for a key in a process, and 3
+// seconds, 5 % are written alone.
 func (u Use) perSettled() (writes float64) {
 	if u.SettleWithin == 0 {
 		return u.Settled
@@ -92,10 +92,10 @@ func (u Use) perSettled() (writes float64) {
 	return writes * u.Settled
 }
 
-// perAcquire returns the writes for each request of a level. Without taking ahead it is one.
-// Else one write serves a process for a part of the time for which it takes ahead, if it is
-// asked that often. Example: 16 processes, 900 a second on one key, half a second ahead. Each is
-// asked 28 times in that time, so a write serves 20 requests.
+// perAcquire returns the writes for each request of a level. Without prefetching it is one. With
+// it, one write serves a process for a part of the time for which it prefetches, if requests are
+// frequent enough. Example: 16 processes, 900 requests per second on one key, half a second ahead.
+// Each process has 28 requests in that time, so one write serves 20 requests.
 func (u Use) perAcquire() (writes float64) {
 	if u.Ahead == 0 {
 		return 1
@@ -110,8 +110,8 @@ func (u Use) perAcquire() (writes float64) {
 	return writes
 }
 
-// touches returns how often in a month a process meets a bucket that it does not know, for each level. It
-// reads it then. It remembers as many buckets as there are (limiter.Options.MaxBuckets).
+// touches returns how often in a month a process uses a bucket that is not in its cache, for each
+// level, and reads it. The cache is assumed to hold all buckets (limiter.Options.MaxBuckets).
 func (u Use) touches() float64 {
 	if u.Starts == 0 {
 		return 0
@@ -121,13 +121,12 @@ func (u Use) touches() float64 {
 }
 
 const (
-	leastAhead  = 3.7 // requests in the time, below which nothing is taken ahead
+	leastAhead  = 3.7 // requests in that time, below which nothing is prefetched
 	servedAhead = 0.7 // part of the time that a write serves, as measured (docs/hot-keys.md)
 )
 
-// usage returns the write units of the usage of a month, for each level, and how many of
-// them are taken in indexes. An hour is written with every fold, a day and a month once an
-// hour is over, or two.
+// usage returns the write units of a month's usage, for each level, and how many of them are in
+// indexes. An hour is written with every fold; a day and a month once per finished hour, or two.
 func (u Use) usage() (all, indexes float64) {
 	if u.Windows == 0 {
 		return 0, 0
@@ -158,7 +157,7 @@ func (u Use) usage() (all, indexes float64) {
 	return writes*unitsOfUsage + indexes, indexes
 }
 
-// readsOfUsage returns read units, for each level.
+// readsOfUsage returns the read units, for each level.
 func (u Use) readsOfUsage() float64 {
 	if u.Windows == 0 {
 		return 0
@@ -166,7 +165,7 @@ func (u Use) readsOfUsage() float64 {
 	return u.inUse(3600) * monthHours * unitsOfReads
 }
 
-// stored returns the GB in the table: a bucket of each entity, and snapshots for as long as
+// stored returns the GB in the table: a bucket for each entity, and the snapshots for as long as
 // they are kept.
 func (u Use) stored() float64 {
 	bytes := u.inUse(24*3600) * bytesOfBucket
@@ -178,8 +177,8 @@ func (u Use) stored() float64 {
 	return bytes * float64(u.Levels) / gb
 }
 
-// inUse returns how many entities are used within so many seconds: as many as there
-// are, or requests, or by Zipf's law how many of them are to be expected.
+// inUse returns how many entities are used within a number of seconds: at most all entities, or the
+// number of requests; with Zipf's law, the expected number.
 func (u Use) inUse(seconds float64) float64 {
 	requests := u.Rate * seconds
 	if u.Skew == 0 {
@@ -192,8 +191,8 @@ func (u Use) inUse(seconds float64) float64 {
 	return used
 }
 
-// shares yields parts of the requests, by Zipf's law, and how many entities have each, the
-// busiest first. Entities whose ranks differ by a thousandth are taken together.
+// shares yields shares of the requests, by Zipf's law, and how many entities have each, the busiest
+// first. Entities whose ranks differ by a thousandth are combined.
 func (u Use) shares() iter.Seq2[float64, float64] {
 	ranks := func(yield func(weight, entities float64) bool) {
 		for first, n := 1, 0; first <= u.Entities; first += n {
@@ -216,9 +215,8 @@ func (u Use) shares() iter.Seq2[float64, float64] {
 	}
 }
 
-// What an invocation of the aggregator takes. The time is the CPU measured
-// (docs/measured.md), on the 0.29 of a core that 512 MiB have, and calls of some
-// milliseconds.
+// The resources of an aggregator invocation. The time is the measured CPU time (docs/measured.md),
+// on the 0.29 of a core that 512 MiB have, plus calls of some milliseconds.
 const (
 	msOfInvocation    = 40.0
 	msOfRecord        = 1.0
@@ -226,16 +224,15 @@ const (
 	bytesOfAnArchived = 1000.0
 )
 
-// BytesLogged is what an invocation logs: the line of the batch and the line of its metrics.
+// BytesLogged is what an invocation logs: the line of the batch and its metrics line.
 const BytesLogged = 850
 
-// invocations returns the aggregator's invocations in a month: a batch goes a second after
-// its first record, or when it is full.
+// invocations returns the aggregator's invocations in a month: a batch is sent one second after its
+// first record, or when it is full.
 func (u Use) invocations() float64 {
-	each := u.changes() / monthSeconds / float64(u.StreamShards) // records a second
+	each := u.changes() / monthSeconds / float64(u.StreamShards) // records per second
 	return monthSeconds * float64(u.StreamShards) * max(each/(1+each), each/recordsOfABatch)
 }
 
-// busy is the part of the hours in which something happens that happens so many times a
-// month.
+// busy returns the share of hours with at least one event, for a number of events per month.
 func busy(times float64) float64 { return -math.Expm1(-times / monthHours) }

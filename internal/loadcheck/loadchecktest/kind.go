@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Player is a world with movers and rules. It embeds a [Run] or a [World].
+// Player is a world with moves and rules. It embeds a [Run] or a [World].
 type Player interface {
 	Step() // one mover moves
 	Pass(ms int64)
@@ -17,22 +17,22 @@ type Player interface {
 	Base() *Run
 }
 
-// Nothing is planted in a world that is made as those with a defect are, and has none.
+// Nothing is planted in a world that is made like those with a defect, but has none.
 const Nothing = "nothing"
 
 // Kind is one kind of worlds.
 type Kind[P Player] struct {
-	// New makes the world of a seed, in which something is planted: "" is nothing.
+	// New makes the world of a seed, with a planted defect; "" is none.
 	New           func(seed uint64, planted string) P
 	Steps         int
-	Worlds, Short int                // how many are played, and how many with go test -short; 0: as many
-	Env           string             // a variable that says otherwise
-	Least         map[string]float64 // how often something must be done in a world, on average
-	First         map[string]uint64  // the first seed that Sees plays with a defect that few show; else 0
+	Worlds, Short int                // how many are played, and how many with go test -short; 0: the same number
+	Env           string             // a variable that overrides the number
+	Least         map[string]float64 // how often each action must happen per world, on average
+	First         map[string]uint64  // the first seed that Sees plays for a defect that few worlds show; otherwise 0
 }
 
-// Play plays one world until its end, or until a promise is broken. Calls that are due at the
-// instant of a step arrive before the next one.
+// Play plays one world until its end, or until a promise is broken. Calls due at the instant of a
+// step arrive before the next step.
 func (k Kind[P]) Play(seed uint64, planted string) (P, error) {
 	p := k.New(seed, planted)
 	r := p.Base()
@@ -56,8 +56,8 @@ func (k Kind[P]) worlds() int {
 	return k.Worlds
 }
 
-// Keeps demands that all worlds in which nothing is planted keep their promises, and do enough to
-// prove something.
+// Keeps requires that all worlds without a defect keep their promises, and do enough to prove
+// something.
 func (k Kind[P]) Keeps(t *testing.T) {
 	t.Helper()
 	worlds, done := k.worlds(), map[string]int{}
@@ -76,8 +76,8 @@ func (k Kind[P]) Keeps(t *testing.T) {
 	}
 }
 
-// Sees demands that each defect is seen in some of so many worlds at least, and in none of these once
-// [Nothing] is planted there.
+// Sees requires that each defect is found in at least least of the worlds, and that no defect is
+// found in the same worlds with [Nothing].
 func (k Kind[P]) Sees(t *testing.T, worlds uint64, least int, defects ...string) {
 	t.Helper()
 	for _, planted := range defects {
