@@ -1,5 +1,5 @@
-// Package emulator starts the local servers that stand in for DynamoDB: for the tests, the
-// benchmarks and the demo, and for the command dev of the tool.
+// Package emulator starts local DynamoDB emulators for the tests, the benchmarks, the demo and the
+// tool's command dev.
 package emulator
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Region and Key are the region, the access key and the secret for an emulator. It takes any.
+// Region and Key are the region, access key and secret for an emulator, which accepts any.
 const (
 	Region = "us-east-1"
 	Key    = "emulator"
 )
 
-// Limit bounds one attempt to start, and other waiting that no working emulator needs. A loaded
-// machine may need seconds for Java.
+// Limit bounds one attempt to start, and other waits that a working emulator never reaches. A
+// loaded machine may need seconds for Java.
 const Limit = 60 * time.Second
 
 // Server is a running emulator. It is safe for concurrent use.
@@ -40,10 +40,9 @@ type Server struct {
 	output *tail
 }
 
-// Start starts the emulator of a kind that is installed in a folder, and returns when it
-// answers. It keeps everything in memory and ends with this process. A port of zero is a
-// free one. The error is [ErrNotInstalled] if the emulator, or the Java that it needs, is
-// not there.
+// Start starts the emulator of a kind that is installed in a folder, and returns when it answers.
+// It keeps everything in memory and ends with this process. Port zero means a free port. The error
+// is [ErrNotInstalled] if the emulator, or the Java that it needs, is missing.
 func Start(ctx context.Context, kind Kind, folder string, port int) (*Server, error) {
 	file, err := Find(kind, folder)
 	if err != nil {
@@ -84,7 +83,7 @@ func startAt(ctx context.Context, kind Kind, file string, port int) (*Server, er
 	return s, nil
 }
 
-// await returns when the emulator lists its tables, and lists none: tables would mean
+// await returns when the emulator lists its tables and there are none: existing tables would mean
 // that another server answers at this port.
 func (s *Server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Limit)
@@ -117,10 +116,10 @@ func (s *Server) Stop() { s.proc.Kill() }
 // Done is closed when the emulator has ended.
 func (s *Server) Done() <-chan struct{} { return s.proc.Done() }
 
-// Pid is its process id.
+// Pid returns its process id.
 func (s *Server) Pid() int { return s.proc.Pid() }
 
-// Output is the end of its output.
+// Output returns the end of its output.
 func (s *Server) Output() string { return s.output.String() }
 
 // Config returns the configuration of clients, which share their connections.
@@ -135,16 +134,16 @@ func (s *Server) Config() aws.Config {
 	}
 }
 
-// Typed is an option of clients for the streams of an emulator. It mends DynamoDB Local's answers,
-// see typing.
+// Typed is an option for clients of an emulator's streams. It corrects the responses of DynamoDB
+// Local, see typing.
 func (k Kind) Typed(o *dynamodbstreams.Options) {
 	if k == DynamoDBLocal {
 		o.HTTPClient = typing{o.HTTPClient}
 	}
 }
 
-// transport keeps enough idle connections for the concurrency tests, which the
-// default of two per host would turn into a test of connecting again.
+// transport keeps enough idle connections for the concurrency tests. With the default of two per
+// host, they would mainly test reconnecting.
 func transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256

@@ -17,7 +17,7 @@ const (
 	DynamoDBLocal Kind = "dynamodb-local" // the jar by AWS; needs Java 17
 )
 
-// Package is the npm package that an emulator comes in.
+// Package is the npm package of an emulator.
 type Package struct {
 	Name, Version string
 	file          string // in its folder
@@ -34,8 +34,8 @@ func (k Kind) Package() Package { return packages[k] }
 // ErrNotInstalled means that the emulator, or the Java that it needs, is missing.
 var ErrNotInstalled = errors.New("not installed")
 
-// Find returns the program of an emulator below a folder into whose node_modules npm has
-// installed it. The error is [ErrNotInstalled] if it is not there.
+// Find returns the program of an emulator that npm has installed below a folder's node_modules. The
+// error is [ErrNotInstalled] if it is missing.
 func Find(kind Kind, folder string) (string, error) {
 	pkg, ok := packages[kind]
 	if !ok {
@@ -49,7 +49,7 @@ func Find(kind Kind, folder string) (string, error) {
 	return found[0], nil
 }
 
-// command runs the program of an emulator.
+// command returns the command that runs an emulator.
 func command(kind Kind, file string, port int) (*exec.Cmd, error) {
 	if kind == Dynoxide {
 		return exec.Command(file, "--host", "127.0.0.1", "--port", strconv.Itoa(port)), nil

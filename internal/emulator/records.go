@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// typing mends DynamoDB Local's answers to GetRecords. They have an empty map as {} instead of
-// {"M":{}}, and the SDK then gives the attribute the value of another one. It is safe for
-// concurrent use if the client is.
+// typing corrects DynamoDB Local's responses to GetRecords. They contain {} for an empty map
+// instead of {"M":{}}, and the SDK then gives the attribute the value of another one. It is safe
+// for concurrent use if the client is.
 type typing struct{ client aws.HTTPClient }
 
 // Do sends the request.
@@ -28,12 +28,12 @@ func (c typing) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("records of DynamoDB Local: %w", err)
 	}
-	answer.Header.Del("X-Amz-Crc32") // of the body as it was
+	answer.Header.Del("X-Amz-Crc32") // it was computed from the original body
 	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(mended)), int64(len(mended))
 	return answer, nil
 }
 
-// typedRecords gives every untyped value of the records the type of a map.
+// typedRecords turns every untyped value in the records into a map.
 func typedRecords(body io.Reader) ([]byte, error) {
 	decoder := json.NewDecoder(body)
 	decoder.UseNumber()

@@ -12,29 +12,28 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Reader reads items of the table, in the order of the keys, nil where there is
-// none. Package store has one.
+// Reader reads items of the table, in the order of the keys, with nil for absent ones. Package
+// store has one.
 type Reader interface {
 	Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error)
 }
 
-// readAtOnce is how many snapshots are read in one call.
+// readAtOnce is how many snapshots one call reads.
 const readAtOnce = 100
 
-// Usage is what a batch of the aggregator means for the usage snapshots of the
-// windows that are kept.
+// Usage is the effect of a batch of the aggregator on the usage snapshots that still exist.
 type Usage struct {
-	// ToCount is what a replay counts at most, tokens by limit and window: what an
-	// earlier window was completed with already is among it.
+	// ToCount is the most that a replay counts, in tokens by limit and window. It includes tokens
+	// with which an earlier window was already completed.
 	ToCount map[string]int64
-	Counted map[string]int64 // that the batch itself has counted, before it was given up
-	// Behind lists what lies behind later marks, so that a replay does not count it. Each is
-	// counted already, by an earlier attempt at this batch or with a later record. It is not if
-	// that later record was the first of the bucket to be counted.
+	Counted map[string]int64 // what the batch counted itself before it was given up
+	// Behind lists the parts before later marks, which a replay does not count. Each was counted,
+	// by an earlier attempt at this batch or with a later record, unless that later record was the
+	// first one of the bucket to be counted.
 	Behind []Behind
 }
 
-// Behind is what a batch adds to one snapshot behind a later mark.
+// Behind is what a batch would add to one snapshot before a later mark.
 type Behind struct {
 	Namespace, Entity, Resource string
 	Window, Start               string
@@ -76,7 +75,7 @@ func inspect(ctx context.Context, r Reader, payload []byte, windows []usage.Wind
 	return u, nil
 }
 
-// add files what a total brings by what became of it.
+// add adds the progress of a total.
 func (u *Usage) add(t *usage.Total, p usage.Progress) {
 	for _, c := range p.Left {
 		u.ToCount[c.Limit+" "+string(t.Window)] += c.Tokens

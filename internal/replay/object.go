@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 )
 
-// Function is one of the two functions that are fed by the stream.
+// Function is one of the two functions that read the stream.
 type Function string
 
 // The functions.
@@ -22,20 +22,20 @@ const (
 	Archiver   Function = "archiver"
 )
 
-// BatchPrefix is where Lambda keeps the batches that it gave up.
+// BatchPrefix is the prefix under which Lambda stores the batches that it gave up.
 const BatchPrefix = "aws/lambda/"
 
-// Batch is what an object holds.
+// Batch is the content of an object.
 type Batch struct {
 	Function  Function
 	Malformed bool   // one record that a function could not decode
-	Condition string // why it is here, in the words of Lambda or a function
-	Payload   []byte // as a function takes it: {"Records":[…]}
+	Condition string // why it was stored, in the words of Lambda or a function
+	Payload   []byte // in the form that a function accepts: {"Records":[…]}
 	Records   int
 }
 
-// envelope is the invocation record that Lambda writes to an on-failure
-// destination. The payload is text.
+// envelope is the invocation record that Lambda writes to an on-failure destination. The payload is
+// text.
 type envelope struct {
 	RequestContext struct {
 		FunctionARN string `json:"functionArn"`
@@ -44,12 +44,12 @@ type envelope struct {
 	Payload string `json:"payload"`
 }
 
-// maxBody bounds what a compressed object may become: Lambda's payloads have
-// at most 6 MB, and a stream record less than 1 MB.
+// maxBody bounds the size of a decompressed object: Lambda's payloads have at most 6 MB, and a
+// stream record less than 1 MB.
 const maxBody = 32 << 20
 
-// Parse reads an object. of finds a function by its ARN or name, and is asked for objects of
-// Lambda only. malformed is the function that keeps its malformed records in this bucket.
+// Parse decodes an object. of returns the function with an ARN or name, and is called only for
+// objects of Lambda. malformed is the function whose malformed records are in this bucket.
 func Parse(key string, body []byte, of func(arn string) (Function, bool), malformed Function) (Batch, error) {
 	switch {
 	case strings.HasPrefix(key, BatchPrefix):
@@ -73,8 +73,8 @@ func parseBatch(body []byte, of func(string) (Function, bool)) (Batch, error) {
 	if e.Payload == "" {
 		return Batch{}, errors.New("invocation record without payload")
 	}
-	// What a tumbling window adds to the records is left out. Within a window a function counts into a state
-	// and returns that, and after a replay nobody would take it over.
+	// The attributes of a tumbling window are left out. Within a window a function returns its
+	// state for the next invocation, and after a replay there is none.
 	var p struct{ Records []json.RawMessage }
 	if err := json.Unmarshal([]byte(e.Payload), &p); err != nil {
 		return Batch{}, fmt.Errorf("payload: %w", err)

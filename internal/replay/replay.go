@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Objects is the S3 bucket that objects are replayed from. Errors are S3's; each method
-// blocks until it is answered or ctx is done.
+// Objects is the S3 bucket whose objects are replayed. Errors are S3's; each method blocks until
+// there is an answer or ctx is done.
 type Objects interface {
 	// Keys lists the keys with the prefix, in order.
 	Keys(ctx context.Context, prefix string) iter.Seq2[string, error]
@@ -21,9 +21,8 @@ type Objects interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Functions invokes the functions. Answer is what the function returned; an
-// error of the function itself is an error. Malformed is how many records the
-// function says it could not decode, -1 if that is not known.
+// Functions invokes the functions. Answer is the function's result; an error of the function itself
+// is an error. Malformed is how many records the function could not decode, -1 if unknown.
 type Functions interface {
 	Of(arn string) (Function, bool)
 	Invoke(ctx context.Context, f Function, payload []byte) (answer []byte, malformed int, err error)
@@ -35,22 +34,22 @@ type Replayer struct {
 	Malformed Function // whose malformed records are in the bucket
 	Functions Functions
 	Table     Reader
-	Windows   []usage.Window // those that the aggregator keeps
+	Windows   []usage.Window // the windows that the aggregator uses
 }
 
-// attempts is how often what a function reports as not done is given to it
-// again, before the object is left for another time.
+// attempts is how often records that a function reports as not done are sent to it again, before
+// the object is left for another time.
 const attempts = 5
 
-// Outcome is what became of an object.
+// Outcome is the outcome for an object.
 type Outcome string
 
 // The outcomes.
 const (
-	Done    Outcome = "done"            // all of it came through; the object is deleted
-	Left    Outcome = "left"            // some of it did not; the object stays
+	Done    Outcome = "done"            // everything was processed; the object is deleted
+	Left    Outcome = "left"            // some of it was not processed; the object stays
 	Still   Outcome = "still malformed" // no release up to this one can decode it; the object stays
-	Strange Outcome = "not understood"  // no object that is replayed; it stays
+	Strange Outcome = "not understood"  // not an object that can be replayed; it stays
 	Looked  Outcome = "looked at"       // nothing was delivered
 )
 
@@ -58,12 +57,12 @@ const (
 type Result struct {
 	Key     string
 	Batch   Batch
-	Usage   Usage // of a batch of the aggregator, as it was before the delivery
+	Usage   Usage // for a batch of the aggregator, before the delivery
 	Outcome Outcome
-	Err     error // why it was left or is not understood
+	Err     error // why it was left or cannot be parsed
 }
 
-// Keys lists the objects that a replay looks at, batches first.
+// Keys lists the objects to replay, batches first.
 func (r *Replayer) Keys(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, prefix := range []string{BatchPrefix, archive.PrefixMalformed} {
@@ -76,8 +75,7 @@ func (r *Replayer) Keys(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// Inspect says what an object holds and what a replay would count. It changes
-// nothing.
+// Inspect reports the content of an object and what a replay would count. It changes nothing.
 func (r *Replayer) Inspect(ctx context.Context, key string) Result {
 	res := Result{Key: key, Outcome: Looked}
 	body, err := r.Objects.Get(ctx, key)
@@ -101,7 +99,7 @@ func (r *Replayer) Inspect(ctx context.Context, key string) Result {
 	return res
 }
 
-// undecodable says why a malformed record still is one, "" if it is not.
+// undecodable returns why a malformed record still cannot be decoded, or "" if it can.
 func undecodable(b Batch) string {
 	if !b.Malformed {
 		return ""
@@ -126,8 +124,8 @@ func undecodable(b Batch) string {
 	return ""
 }
 
-// Replay delivers an object and deletes it if all of it came through. Replaying
-// it again, also at the same time, counts and archives nothing twice.
+// Replay delivers an object, and deletes it if everything was processed. Replaying it again, even
+// concurrently, counts and archives nothing twice.
 func (r *Replayer) Replay(ctx context.Context, key string) Result {
 	res := r.Inspect(ctx, key)
 	if res.Outcome != Looked {
@@ -137,16 +135,15 @@ func (r *Replayer) Replay(ctx context.Context, key string) Result {
 	if res.Err = r.deliver(ctx, res.Batch); res.Err != nil {
 		return res
 	}
-	if res.Err = r.Objects.Delete(ctx, key); res.Err != nil { // only what came through is deleted
+	if res.Err = r.Objects.Delete(ctx, key); res.Err != nil { // only processed objects are deleted
 		return res
 	}
 	res.Outcome = Done
 	return res
 }
 
-// deliver gives a batch to its function until nothing of it is left. A record that
-// is reported as not done is delivered again with all that follows it, as Lambda
-// does.
+// deliver sends a batch to its function until nothing is left. If a record is reported as not done,
+// it and all later ones are delivered again, like Lambda does.
 func (r *Replayer) deliver(ctx context.Context, b Batch) error {
 	payload := b.Payload
 	var rest string
@@ -156,7 +153,7 @@ func (r *Replayer) deliver(ctx context.Context, b Batch) error {
 			return fmt.Errorf("invoke the %s: %w", b.Function, err)
 		}
 		if b.Malformed && malformed != 0 {
-			// It has been set aside again, maybe under the same key.
+			// It was set aside again, possibly under the same key.
 			return fmt.Errorf("the deployed %s does not say that it can decode it: deploy this release first", b.Function)
 		}
 		at, failed, err := resumeAt(answer)
@@ -188,8 +185,7 @@ func resumeAt(answer []byte) (sequence string, failed bool, err error) {
 	return (*response.BatchItemFailures)[0].ItemIdentifier, true, nil
 }
 
-// from returns the payload from the record with that sequence number on, all of
-// it for the empty one.
+// from returns the payload from the record with a sequence number; all of it if that is empty.
 func from(payload []byte, sequence string) ([]byte, error) {
 	if sequence == "" {
 		return payload, nil
