@@ -21,15 +21,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
-// What alerts are called, for rules of an event bus and for readers of mail.
+// The names of alerts, for rules of an event bus and for readers of mail.
 const (
 	alertSource = "zae-limiter"
 	alertType   = "quota threshold"
 )
 
-// target is the event bus or SNS topic that alerts are sent to. Each takes one signed POST. The SDK's
-// clients of the two services would take the function past the 12 MB that it may have; and they
-// would repeat what the stream repeats.
+// target is the event bus or SNS topic for alerts. Each accepts one signed POST. The SDK's clients
+// of the two services would exceed the function's size limit of 12 MB, and they would repeat what
+// the stream repeats anyway.
 type target struct {
 	arn    arn.ARN
 	url    string
@@ -37,7 +37,7 @@ type target struct {
 	sign   *v4.Signer
 }
 
-// newTarget returns the target of an ARN that internal/function has accepted.
+// newTarget returns the target of an ARN that internal/function has validated.
 func newTarget(text string, cfg aws.Config) (*target, error) {
 	to, err := arn.Parse(text)
 	if err != nil {
@@ -54,8 +54,8 @@ func newTarget(text string, cfg aws.Config) (*target, error) {
 	return t, nil
 }
 
-// send sends an alert once. An error that is not [streams.ErrAlertRefused] may have another cause
-// the next time, or the alert may have been sent.
+// send sends an alert once. After an error other than [streams.ErrAlertRefused], another attempt
+// may succeed, or the alert may have been sent.
 func (t *target) send(ctx context.Context, a streams.Alert) error {
 	header, body, err := t.request(a)
 	if err != nil {
@@ -87,7 +87,7 @@ func (t *target) send(ctx context.Context, a streams.Alert) error {
 	return t.outcome(out.StatusCode, answer)
 }
 
-// request returns what the target is sent.
+// request returns the request for the target.
 func (t *target) request(a streams.Alert) (header http.Header, body []byte, err error) {
 	if t.arn.Service == "sns" {
 		message, err := json.Marshal(chat(a))
@@ -104,8 +104,9 @@ func (t *target) request(a streams.Alert) (header http.Header, body []byte, err 
 	return http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {"AWSEvents.PutEvents"}}, body, err
 }
 
-// chat is an alert as Amazon Q Developer in chat applications, formerly AWS Chatbot, takes it from a
-// topic: it shows no other JSON. What programs read is in additionalContext, which has texts only.
+// chat returns an alert in the only JSON form that Amazon Q Developer in chat applications,
+// formerly AWS Chatbot, shows from a topic. The values for programs are in additionalContext, which
+// has only texts.
 func chat(a streams.Alert) map[string]any {
 	return map[string]any{
 		"version": "1.0", "source": "custom", "id": a.ID,
@@ -122,7 +123,8 @@ func chat(a streams.Alert) map[string]any {
 	}
 }
 
-// outcome returns what an answer says. An event bus answers 200 to what it has not taken, too.
+// outcome interprets a response. An event bus responds 200 even for an event that it has not
+// accepted.
 func (t *target) outcome(status int, answer []byte) error {
 	var events struct{ FailedEntryCount *int }
 	taken := status == http.StatusOK

@@ -1,8 +1,8 @@
-// Aggregator is the Lambda function around package streams: it counts usage, keeps
-// buckets warm, splits hot ones and merges them when they are cool. It is fed by the
-// table's stream; the event source mapping must have ReportBatchItemFailures set, and
-// its filter should let pass all records of the sort key #STATE. With a tumbling
-// window usage is folded over that long; without one it is written with every batch.
+// Aggregator is the Lambda function around package streams: it counts usage, keeps buckets warm,
+// splits hot ones, and merges cool ones. The table's stream invokes it; the event source mapping
+// must have ReportBatchItemFailures set, and its filter should pass all records of the sort key
+// #STATE. With a tumbling window, usage is folded over that time; without one, it is written with
+// every batch.
 //
 // Environment: TABLE_NAME (required), SNAPSHOT_WINDOWS, SNAPSHOT_TTL_DAYS, MAX_SHARDS,
 // MERGE_AFTER_SECONDS, WRITE_CONCURRENCY, MAX_WRITE_UNITS, THRESHOLDS, ALERT_TARGET_ARN,
@@ -28,10 +28,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
-// memoryLimit makes the garbage collector run more often rather than let the
-// process grow beyond it: the library doubles its buffer while it reads a large
-// payload. What Lambda delivers at most, 6 MB, needs far less. GOMEMLIMIT, if
-// set, counts instead.
+// memoryLimit makes the garbage collector run more often instead of letting the process grow beyond
+// it: the library doubles its buffer while it reads a large payload. Lambda's largest payload, 6
+// MB, needs far less. GOMEMLIMIT, if set, takes precedence.
 const memoryLimit = 72 << 20
 
 func main() {
@@ -45,8 +44,8 @@ func limitMemory() {
 	}
 }
 
-// newAggregator validates the environment and builds what lives as long as the
-// process. It talks to nobody.
+// newAggregator validates the environment, and builds everything that lives as long as the process.
+// It makes no calls.
 func newAggregator(getenv func(string) string, log *slog.Logger) (*streams.Aggregator, error) {
 	o, err := options(getenv, log)
 	if err != nil {
@@ -55,7 +54,7 @@ func newAggregator(getenv func(string) string, log *slog.Logger) (*streams.Aggre
 	return streams.New(o)
 }
 
-// options are what the aggregator is built of.
+// options returns the options of the aggregator.
 func options(getenv func(string) string, log *slog.Logger) (streams.Options, error) {
 	conf, err := function.AggregatorFromEnv(getenv)
 	if err != nil {
@@ -81,15 +80,15 @@ func options(getenv func(string) string, log *slog.Logger) (streams.Options, err
 	return o, nil
 }
 
-// client keeps a connection for every write in flight. The default of ten idle ones per host, and a
-// hundred in all, would open and close one for every further write.
+// client keeps a connection open for every write in flight. With the default of ten idle ones per
+// host, and a hundred in total, each further write would open and close one.
 func client(writes int) *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, max(t.MaxIdleConnsPerHost, writes) // 0: no bound
 	})
 }
 
-// settings are the options that the configuration holds.
+// settings returns the options from the configuration.
 func settings(conf function.Aggregator) streams.Options {
 	return streams.Options{
 		Table: conf.TableName, Windows: conf.Windows, SnapshotTTLDays: conf.SnapshotTTLDays, MaxShards: conf.MaxShards,

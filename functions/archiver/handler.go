@@ -16,18 +16,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// putsInFlight is how many objects are being written at once.
+// putsInFlight is how many objects are written at once.
 const putsInFlight = 16
 
-// putter is the only thing the archiver asks of S3. PutObject with IfNoneMatch
-// "*" stores the object if there is none of its key, and else answers with the
-// error code PreconditionFailed. It is safe for concurrent use and repeats
-// transient errors itself.
+// putter is the only S3 operation that the archiver uses. PutObject with IfNoneMatch "*" stores the
+// object if there is none with its key, and otherwise returns the error code PreconditionFailed. It
+// is safe for concurrent use, and retries temporary errors itself.
 type putter interface {
 	PutObject(ctx context.Context, in *s3.PutObjectInput, opts ...func(*s3.Options)) (*s3.PutObjectOutput, error)
 }
 
-// handler archives batches. It keeps nothing from one batch to the next.
+// handler archives batches. It keeps no state between batches.
 type handler struct {
 	store    putter
 	bucket   string
@@ -36,14 +35,14 @@ type handler struct {
 	metrics  io.Writer
 }
 
-// Invoke archives the expired audit events of one stream payload and returns
-// the partial batch response. A record is acknowledged only if S3 has confirmed
-// its object, or if it has none. A record that is refused, unanswered or not
-// begun when the deadline nears is reported as not done: the response names the
-// lowest sequence number of these. Delivering a batch again, whole or in parts, changes
+// Invoke archives the expired audit events of one stream payload, and returns the partial batch
+// response. A record is acknowledged only if S3 has confirmed its object, or if it has none. A
+// record that is refused, unanswered or not begun when the deadline nears is reported as not done:
+// the response names the lowest such sequence number. Delivering a batch again, completely or
+// partly, changes nothing that is stored.
 // nothing that is stored.
 //
-// An error means that the payload is no stream payload.
+// An error means that the payload is not a stream payload.
 func (h *handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	start := time.Now()
 	batch, err := archive.Decode(payload)
@@ -54,7 +53,7 @@ func (h *handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	jobs := h.jobs(objects)
 	within, cancel := function.WithMargin(ctx, function.ReportMargin)
 	defer cancel()
-	// After a failure none is begun, because Lambda delivers all that follows again anyway.
+	// After a failure, begin none, because Lambda delivers all later records again anyway.
 	function.Pool{Concurrency: putsInFlight, StopAtAFailure: true}.Run(within, jobs)
 
 	s := summarize(batch, objects, jobs)
@@ -77,8 +76,8 @@ func (h *handler) jobs(objects []archive.Object) []*function.Job {
 	return jobs
 }
 
-// put writes one object if there is none of its key. No write and no error mean that
-// an earlier delivery has archived it.
+// put writes one object if there is none with its key. No write and no error means that an earlier
+// delivery has archived it.
 func (h *handler) put(ctx context.Context, o archive.Object) (writes int, err error) {
 	_, err = h.store.PutObject(ctx, &s3.PutObjectInput{
 		Bucket:          aws.String(h.bucket),
@@ -97,7 +96,7 @@ func (h *handler) put(ctx context.Context, o archive.Object) (writes int, err er
 	return 0, err
 }
 
-// summarize counts what became of the batch and finds where to resume it.
+// summarize counts the outcomes of the batch, and finds where to resume it.
 func summarize(batch archive.Batch, objects []archive.Object, jobs []*function.Job) function.Summary {
 	s := function.Summary{Records: batch.Records, Changes: len(batch.Events), Malformed: len(batch.Malformed)}
 	notBegun := s.Count(jobs)

@@ -1,7 +1,6 @@
-// Archiver is the Lambda function that writes audit events which expired by
-// time to live to S3. It is fed by the table's stream; the event source mapping
-// must have ReportBatchItemFailures set, and its filter should let pass REMOVE
-// records of sort keys that start with #AUDIT#.
+// Archiver is the Lambda function that writes audit events expired by time to live to S3. The
+// table's stream invokes it; the event source mapping must have ReportBatchItemFailures set, and
+// its filter should pass REMOVE records of sort keys that start with #AUDIT#.
 //
 // The environment variable ARCHIVE_BUCKET_NAME names the bucket. The function
 // needs s3:PutObject on it and nothing else.
@@ -21,8 +20,8 @@ import (
 
 func main() { start.Function("archiver", newHandler) }
 
-// newHandler validates the environment and builds what lives as long as the
-// process. It does not talk to S3.
+// newHandler validates the environment, and builds everything that lives as long as the process. It
+// does not call S3.
 func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) {
 	conf, err := function.ArchiverFromEnv(getenv)
 	if err != nil {
@@ -41,8 +40,8 @@ func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) 
 	}, nil
 }
 
-// newClient is an S3 client that also repeats a put which met another put of
-// the same key: the answer then says which of the two is stored.
+// newClient returns an S3 client that also retries a put that collided with another put of the same
+// key: the next response shows which of the two is stored.
 func newClient(cfg aws.Config) *s3.Client {
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.Retryer = retry.AddWithErrorCodes(o.Retryer, "ConditionalRequestConflict")

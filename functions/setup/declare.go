@@ -12,9 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
 )
 
-// declare applies manifests of limits, in the name of the stack. All of them are
-// read before the first one is applied. An error undoes nothing, and doing it
-// again makes up for the rest.
+// declare applies manifests of limits on behalf of the stack. It reads all of them before it
+// applies the first one. An error undoes nothing; repeating it completes the rest.
 func (h *handler) declare(ctx context.Context, texts []string, stack string) error {
 	manifests := make([]admin.Manifest, len(texts))
 	for i, text := range texts {
@@ -39,11 +38,11 @@ func (h *handler) declare(ctx context.Context, texts []string, stack string) err
 	return nil
 }
 
-// perChange is how long a change may take: with the function's memory a wave of 96 takes well
-// below a second, and buckets that are there take more.
+// perChange is how long a change may take. With the function's memory, a wave of 96 takes well
+// below a second; changes of existing buckets take more.
 const perChange = 20 * time.Millisecond
 
-// fits returns an error if there is no time for so many changes.
+// fits returns an error if there is not enough time for the changes.
 func fits(ctx context.Context, changes int) error {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -58,7 +57,7 @@ func fits(ctx context.Context, changes int) error {
 	return nil
 }
 
-// apply plans and applies a manifest, and again after an error, which makes up for it.
+// apply plans and applies a manifest, and repeats that after an error, to complete the rest.
 func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest) error {
 	did := map[string]string{} // by subject
 	err := repeat(ctx, func() error {

@@ -20,38 +20,38 @@ import (
 )
 
 const (
-	// patience is how long everything is looked at again because a call was slowed down, met another
-	// one, got no answer or was refused. The deployment may have brought the role, or the rights for
-	// manifests or a key, seconds ago, and they may not have arrived everywhere.
+	// patience is how long everything is retried after a call was throttled, collided with another
+	// one, got no answer or was refused. The deployment may have created the role, or the rights
+	// for manifests or a key, seconds ago, and they may not be in effect everywhere yet.
 	patience = 20 * time.Second
 
-	// Pauses between two looks grow from up to minPause to up to maxPause.
+	// The pauses between two attempts grow from up to minPause to up to maxPause.
 	minPause = 200 * time.Millisecond
 	maxPause = 5 * time.Second
 
-	// margin is how long before the end of an invocation it gives up, to say why:
-	// CloudFormation waits for an answer.
+	// margin is how long before the end of an invocation it gives up, to report why: CloudFormation
+	// waits for an answer.
 	margin = 5 * time.Second
 
-	// maxIDs is how many bytes of namespace ids are returned: CloudFormation
-	// takes answers of 4 KB.
+	// maxIDs is the greatest total size of the returned namespace ids, in bytes: CloudFormation
+	// accepts answers of 4 KB.
 	maxIDs = 3 << 10
 )
 
-// handler sets a table up. It keeps nothing from one request to the next.
+// handler sets up a table. It keeps no state between requests.
 type handler struct {
 	store store.Store
 	db    admin.DynamoDB // of the same table
 	table string
-	// check returns an error unless the table has keys, indexes and a stream as it must, and the
+	// check returns an error unless the table has the required keys, indexes and stream, and the
 	// stream has the ARN, if one is given.
 	check func(ctx context.Context, stream string) error
 	now   func() time.Time
 	log   *slog.Logger
 }
 
-// Handle serves one request of CloudFormation. The physical id depends on the
-// table alone, so that no update replaces the resource.
+// Handle serves one request of CloudFormation. The physical id depends only on the table, so no
+// update replaces the resource.
 func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
 	id = h.table + "/setup"
 	switch e.RequestType {
@@ -89,8 +89,8 @@ func (h *handler) Handle(ctx context.Context, e cfn.Event) (id string, data map[
 	return id, map[string]any{function.SetupNamespaceIDs: list}, nil
 }
 
-// look refuses a table that the functions could not work with. The worst is a stream without
-// images, or one that they do not read any more: nothing would be counted.
+// look refuses a table that the functions could not work with. The worst case is a stream without
+// images, or one that they no longer read: nothing would be counted.
 func (h *handler) look(ctx context.Context, stream string) error {
 	return repeat(ctx, func() error {
 		err := h.check(ctx, stream)
@@ -102,8 +102,8 @@ func (h *handler) look(ctx context.Context, stream string) error {
 	})
 }
 
-// setUp brings the table into the state asked for and returns name=id of every
-// namespace. An error undoes nothing.
+// setUp brings the table into the requested state, and returns name=id for every namespace. An
+// error undoes nothing.
 func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string, err error) {
 	for _, name := range conf.Namespaces {
 		var ns config.Namespace
@@ -122,8 +122,7 @@ func (h *handler) setUp(ctx context.Context, conf function.Setup) (ids []string,
 	return ids, nil
 }
 
-// register returns the namespace with a name and registers it first if there
-// is none.
+// register returns the namespace with a name, registering it if there is none.
 func (h *handler) register(ctx context.Context, name string) (config.Namespace, error) {
 	ns, err := namespace.Find(ctx, h.store, name, h.now())
 	if !errors.Is(err, namespace.ErrMissing) {
@@ -135,8 +134,8 @@ func (h *handler) register(ctx context.Context, name string) (config.Namespace, 
 	return namespace.Find(ctx, h.store, name, h.now())
 }
 
-// repeat does something that may be done again until it succeeds, fails in a way that trying again
-// does not change, or patience is over.
+// repeat calls a repeatable function until it succeeds, fails with a permanent error, or patience
+// is over.
 func repeat(ctx context.Context, do func() error) error {
 	end := time.Now().Add(patience)
 	for try := 0; ; try++ {

@@ -1,12 +1,12 @@
 // Setup is the Lambda function that a deployment of the stack invokes, as a custom resource of
 // CloudFormation. It registers namespaces, writes the table's version record and applies manifests
-// of limits. Doing it again changes nothing, and the deletion of the resource does nothing.
+// of limits. Repeating it changes nothing, and deleting the resource does nothing.
 //
 // Environment: TABLE_NAME (required). The function needs dynamodb:BatchGetItem, PutItem and
 // UpdateItem on the table, for partition keys that end in /SYSTEM#. It needs DescribeTable and
-// DescribeTimeToLive, because it refuses a table whose stream or keys are not as they must be. With
-// manifests it needs the first three for all keys, ConditionCheckItem and DeleteItem on the table,
-// and Query on its indexes.
+// DescribeTimeToLive, because it refuses a table with a wrong stream or wrong keys. With manifests
+// it needs the first three for all keys, ConditionCheckItem and DeleteItem on the table, and Query
+// on its indexes.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 
 func main() { start.Function("setup", newResource) }
 
-// newResource is the handler as a custom resource of CloudFormation.
+// newResource returns the handler as a custom resource of CloudFormation.
 func newResource(getenv func(string) string, log *slog.Logger) (cfn.CustomResourceLambdaFunction, error) {
 	h, err := newHandler(getenv, log)
 	if err != nil {
@@ -36,8 +36,8 @@ func newResource(getenv func(string) string, log *slog.Logger) (cfn.CustomResour
 	return answered(h), nil
 }
 
-// maxReason is how many bytes of an error are sent to CloudFormation. It takes answers of 4 KB, and of a
-// longer one it shows nothing. In JSON a byte may become two.
+// maxReason is the greatest length of an error sent to CloudFormation, in bytes. CloudFormation
+// accepts answers of 4 KB, and shows nothing of a longer one. In JSON a byte may become two.
 const maxReason = 1536
 
 // answered sends the result of a request to CloudFormation.
@@ -51,7 +51,7 @@ func answered(h *handler) cfn.CustomResourceLambdaFunction {
 	})
 }
 
-// newHandler validates the environment. It talks to nobody.
+// newHandler validates the environment. It makes no calls.
 func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) {
 	name, err := function.TableFromEnv(getenv)
 	if err != nil {
@@ -72,9 +72,9 @@ func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) 
 	}, nil
 }
 
-// workable is limitertable.Check without the time to live. CloudFormation switches that on
-// once the table is there; until then items only expire later. If a stream is given, it must
-// be the table's present one: a stream that was switched off gets no records any more.
+// workable is limitertable.Check without the time to live. CloudFormation enables that after the
+// table exists; until then, items only expire later. If a stream is given, it must be the table's
+// current one, because a disabled stream gets no more records.
 func workable(ctx context.Context, db limitertable.DynamoDB, name, stream string) error {
 	is, err := limitertable.Describe(ctx, db, name)
 	if err != nil {

@@ -22,35 +22,35 @@ const (
 	MaxMaxShards        = bucket.MaxShards
 	MaxMergeAfter       = 86_400
 	MaxWriteConcurrency = 256
-	MaxMaxWriteUnits    = 40_000 // what DynamoDB gives a table by default
+	MaxMaxWriteUnits    = 40_000 // DynamoDB's default limit for a table
 )
 
 // Aggregator is the configuration of functions/aggregator. Its zero value is
 // not valid.
 type Aggregator struct {
 	TableName        string
-	Windows          []string // hourly, daily, monthly, in the order given, none twice
+	Windows          []string // hourly, daily, monthly, in the given order, without duplicates
 	SnapshotTTLDays  int
-	MaxShards        int // a power of two; 1 means that nothing is split
-	MergeAfter       int // seconds from a split or merge of a bucket until it merges, if it is cool
+	MaxShards        int // a power of two; 1 means that no bucket is split
+	MergeAfter       int // seconds after a split or merge from which a cool bucket merges
 	WriteConcurrency int
-	MaxWriteUnits    int // write units a second that one environment takes; 0: as many as there are
+	MaxWriteUnits    int // write units per second for each environment; 0: no limit
 
-	// Thresholds are the percents of quotas to report, ascending: by the name of the limit, under ""
-	// for all others.
+	// Thresholds is the percents of quotas to report, ascending, by limit name; under "" for all
+	// others.
 	Thresholds map[string][]int
-	// AlertTargetARN is the event bus or SNS topic that thresholds are sent to. Empty: they are not.
+	// AlertTargetARN is the event bus or SNS topic for thresholds. Empty: none are sent.
 	AlertTargetARN string
 
-	// DeadLetterBucketName is the S3 bucket that malformed records are kept
-	// in. If it is empty they are reported as not done, so that Lambda retries
-	// them and in the end hands them to the on-failure destination.
+	// DeadLetterBucketName is the S3 bucket for malformed records. If it is empty, they are
+	// reported as not done, so Lambda retries them and finally sends them to the on-failure
+	// destination.
 	DeadLetterBucketName string
 }
 
-// nameOf reports whether s has from least to most characters, all letters, digits
-// or among others. Compiling an expression with such a count takes longer than
-// all else at the start of the functions.
+// nameOf reports whether s has from least to most characters, all letters, digits or among others.
+// Compiling a regular expression with such a count would take longer than everything else at the
+// start of the functions.
 func nameOf(s string, least, most int, others string) bool {
 	if len(s) < least || len(s) > most {
 		return false
@@ -74,10 +74,9 @@ func isBucketName(s string) bool {
 		!strings.ContainsAny(s[:1]+s[len(s)-1:], ".-")
 }
 
-// AggregatorFromEnv reads the configuration of functions/aggregator from the
-// environment that getenv gives access to. A variable that is empty has its
-// default. The error joins all problems; each names the variable, its value and
-// the accepted ones.
+// AggregatorFromEnv reads the configuration of functions/aggregator from the environment through
+// getenv. An empty variable has its default. The error joins all problems; each names the variable,
+// its value and the accepted values.
 func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 	e := env{getenv: getenv}
 	c := Aggregator{
@@ -115,7 +114,7 @@ func AggregatorFromEnv(getenv func(string) string) (Aggregator, error) {
 // WindowNames are the kinds of windows that usage is counted in.
 func WindowNames() []string { return []string{"hourly", "daily", "monthly"} }
 
-// env reads variables and collects problems with them.
+// env reads variables and collects their problems.
 type env struct {
 	getenv   func(string) string
 	problems []error

@@ -5,13 +5,12 @@ import "fmt"
 // Archiver is the configuration of functions/archiver. Its zero value is not
 // valid.
 type Archiver struct {
-	// BucketName is the S3 bucket that archive objects are written to.
+	// BucketName is the S3 bucket for archive objects.
 	BucketName string
 }
 
-// ArchiverFromEnv reads the configuration of functions/archiver from the
-// environment that getenv gives access to. The error names the variable, its
-// value and the accepted ones.
+// ArchiverFromEnv reads the configuration of functions/archiver from the environment through
+// getenv. The error names the variable, its value and the accepted values.
 func ArchiverFromEnv(getenv func(string) string) (Archiver, error) {
 	name := getenv(EnvArchiveBucketName)
 	if !isBucketName(name) {

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// errorsLogged is how many failures of one batch are logged one by one.
+// errorsLogged is how many failures of one batch are logged individually.
 const errorsLogged = 5
 
 // Reporter reports the result of a batch to operators.
@@ -16,8 +16,8 @@ type Reporter struct {
 	Metrics  io.Writer
 }
 
-// Report logs the malformed records that are kept, the first few jobs that failed and the number of
-// the others. Then it logs the summary under the message, and writes the metric line, dated nowMs.
+// Report logs the stored malformed records, the first few failed jobs and the number of the others.
+// Then it logs the summary under the message, and writes the metric line, dated nowMs.
 func (r Reporter) Report(ctx context.Context, nowMs int64, message string, jobs []*Job, s Summary) {
 	failed := 0
 	for _, j := range jobs {

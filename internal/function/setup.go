@@ -7,37 +7,36 @@ import (
 	"strconv"
 )
 
-// Properties of the custom resource that functions/setup serves. The
-// infrastructure sets exactly these.
+// Properties of the custom resource that functions/setup serves. The infrastructure sets exactly
+// these.
 const (
 	SetupNamespaces       = "Namespaces"         // a list of names, required
-	SetupAuditRetention   = "AuditRetentionDays" // "0": left alone
+	SetupAuditRetention   = "AuditRetentionDays" // "0": unchanged
 	SetupManifests        = "Manifests"          // a list of manifests of limits, as text; may be missing
-	SetupStream           = "StreamArn"          // that the functions read; may be missing
-	SetupTable            = "TableName"          // has the function run again for another table; not read
+	SetupStream           = "StreamArn"          // the stream that the functions read; may be missing
+	SetupTable            = "TableName"          // makes the function run again for another table; not read
 	SetupSchemaVersion    = "SchemaVersion"      // changes with the code; not read
 	SetupNamespaceIDs     = "NamespaceIds"       // attribute of the resource: name=id, separated by commas
-	SetupResourceRevision = "Revision"           // changed to have the function run again; not read
+	SetupResourceRevision = "Revision"           // changed to make the function run again; not read
 )
 
-// NamespaceName is what a stack takes as the name of a namespace.
-// The library takes more; the outputs of a stack are a list of name=id.
+// NamespaceName matches the names that a stack accepts for a namespace. The library accepts more;
+// the outputs of a stack are a list of name=id.
 var NamespaceName = regexp.MustCompile(`\A([A-Za-z0-9]|_[A-Za-z0-9_.-])[A-Za-z0-9_.-]{0,127}\z`)
 
-// WantNamespaceName says in words what NamespaceName accepts.
+// WantNamespaceName describes what NamespaceName accepts.
 const WantNamespaceName = "names of letters, digits, dots, hyphens and underscores, not _ alone"
 
-// Setup is what a deployment asks functions/setup for.
+// Setup is the request of a deployment to functions/setup.
 type Setup struct {
 	Namespaces         []string
-	AuditRetentionDays int64    // 0: left alone
-	Manifests          []string // of limits to apply, not parsed
-	StreamARN          string   // that the functions read; empty: unknown
+	AuditRetentionDays int64    // 0: unchanged
+	Manifests          []string // manifests of limits to apply, not parsed
+	StreamARN          string   // the stream that the functions read; empty: unknown
 }
 
-// SetupFromProperties reads the properties of the custom resource, which are
-// texts and lists of texts. The error joins all problems; each names the
-// property, its value and the accepted ones.
+// SetupFromProperties reads the properties of the custom resource, which are texts and lists of
+// texts. The error joins all problems; each names the property, its value and the accepted values.
 func SetupFromProperties(properties map[string]any) (Setup, error) {
 	var s Setup
 	var problems []error
@@ -79,8 +78,8 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 	return s, nil
 }
 
-// TableFromEnv reads the name of the table, for a function that needs no more.
-// The error names the variable, its value and the accepted ones.
+// TableFromEnv reads the name of the table, for a function that needs nothing else. The error names
+// the variable, its value and the accepted values.
 func TableFromEnv(getenv func(string) string) (string, error) {
 	e := env{getenv: getenv}
 	name := e.text(EnvTableName)

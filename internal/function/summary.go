@@ -18,24 +18,24 @@ const DimensionFunction = "Function"
 // Names of the figures that every function writes, one value per invocation.
 const (
 	MetricRecords       = "Records"       // records delivered
-	MetricChanges       = "Changes"       // records the function had something to do for
+	MetricChanges       = "Changes"       // records with work for the function
 	MetricMalformed     = "Malformed"     // records that can never be decoded
-	MetricWrites        = "Writes"        // writes that are known to have happened
+	MetricWrites        = "Writes"        // writes known to have happened
 	MetricWritesFailed  = "WritesFailed"  // writes that were refused or may have failed
 	MetricIteratorAgeMs = "IteratorAgeMs" // age of the oldest record when the batch arrived
 	MetricElapsedMs     = "ElapsedMs"     // from arrival of the batch to its report
 
-	// Of the aggregator only.
+	// Only of the aggregator.
 	MetricRefills    = "Refills"    // buckets refilled
 	MetricShardSteps = "ShardSteps" // steps of splits and merges
-	MetricUsageLagMs = "UsageLagMs" // age of the oldest record whose usage is not written yet
-	MetricWriteUnits = "WriteUnits" // of the table, as DynamoDB counts them
+	MetricUsageLagMs = "UsageLagMs" // age of the oldest record whose usage is not yet written
+	MetricWriteUnits = "WriteUnits" // of the table, as counted by DynamoDB
 )
 
-// Published reports whether a figure of an invocation becomes a metric. Each costs about 30 cents a month,
-// for the hours in which it is reported. So only what an alarm or the dashboard shows is a metric,
-// and one that is mostly zero is reported only when it is not. All figures are in the log line,
-// where CloudWatch Logs Insights finds them.
+// Published reports whether a figure of an invocation becomes a metric. Each metric costs about 30
+// cents a month, for the hours in which it is reported. So only figures that an alarm or the
+// dashboard shows are metrics, and one that is usually zero is reported only if it is not. All
+// figures are in the log line, where CloudWatch Logs Insights finds them.
 func Published(name string, value int64) bool {
 	switch name {
 	case MetricChanges:
@@ -46,8 +46,8 @@ func Published(name string, value int64) bool {
 	return false
 }
 
-// Summary is what one invocation did. The log line and the metric line of an
-// invocation are made from the same value, so they cannot disagree.
+// Summary is the result of one invocation. Its log line and its metric line are made from the same
+// value, so they always agree.
 type Summary struct {
 	Records      int
 	Changes      int
@@ -55,20 +55,18 @@ type Summary struct {
 	Writes       int
 	WritesFailed int
 
-	// IteratorAgeMs is negative when no record says when it was created; the
-	// metric is then left out.
+	// IteratorAgeMs is negative if no record has a creation time; the metric is then left out.
 	IteratorAgeMs int64
 	ElapsedMs     int64
 
-	// Resume says where the batch is to be resumed. Its zero value says that
-	// the whole batch is acknowledged.
+	// Resume is where to resume the batch. Its zero value acknowledges the whole batch.
 	Resume Resume
 
-	// More are figures of one function only.
+	// More is figures of one function only.
 	More []Metric
 }
 
-// Count adds what became of jobs, and returns how many were not begun.
+// Count adds the outcomes of jobs, and returns how many were not begun.
 func (s *Summary) Count(jobs []*Job) (notBegun int64) {
 	for _, j := range jobs {
 		s.Writes += j.Writes
@@ -87,8 +85,8 @@ func (s *Summary) Count(jobs []*Job) (notBegun int64) {
 	return notBegun
 }
 
-// Timed notes when the work on the batch began and ended, and when its oldest record
-// was created (0: no record says), all in epoch milliseconds.
+// Timed records when the work on the batch began and ended, and when its oldest record was created
+// (0: unknown), all in epoch milliseconds.
 func (s *Summary) Timed(start, end, oldest int64) {
 	s.ElapsedMs, s.IteratorAgeMs = end-start, -1
 	if oldest > 0 {
@@ -96,8 +94,8 @@ func (s *Summary) Timed(start, end, oldest int64) {
 	}
 }
 
-// Metric is a named figure of one function: a count unless Unit says otherwise. Log is its key in
-// the log line. With an empty Log it is not in the line.
+// Metric is a named figure of one function: a count, unless Unit is set. Log is its key in the log
+// line; if it is empty, the line leaves it out.
 type Metric struct {
 	Name  string
 	Log   string
@@ -105,8 +103,8 @@ type Metric struct {
 	Unit  string // a CloudWatch unit; empty means Count
 }
 
-// LogAttrs are the attributes of the summary line. The resume point is present
-// only when the batch is to be resumed.
+// LogAttrs returns the attributes of the summary line. The resume point is included only if the
+// batch must be resumed.
 func (s Summary) LogAttrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.Int("records", s.Records),

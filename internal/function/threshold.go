@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// DefaultThresholds are the percents of all quotas that are reported when they are spent.
+// DefaultThresholds returns the percents of all quotas that are reported by default.
 func DefaultThresholds() map[string][]int { return map[string][]int{"": {50, 80, 100}} }
 
-// thresholds reads entries such as 80 and budget=90. A limit that has entries has no others.
+// thresholds parses entries such as 80 and budget=90. A limit with its own entries has only those.
 func (e *env) thresholds() map[string][]int {
 	s := e.text(EnvThresholds)
 	if s == "" {
@@ -36,8 +36,8 @@ func (e *env) thresholds() map[string][]int {
 	return out
 }
 
-// isAlertTarget reports whether s is the ARN of an event bus or of an SNS topic. A FIFO topic is
-// none: neither chats, mail nor HTTP endpoints can subscribe to it.
+// isAlertTarget reports whether s is the ARN of an event bus or of an SNS topic. It rejects FIFO
+// topics, to which neither chats, mail nor HTTP endpoints can subscribe.
 func isAlertTarget(s string) bool {
 	p := strings.SplitN(s, ":", 6)
 	if len(p) != 6 || p[0] != "arn" || !slices.Contains([]string{"aws", "aws-cn", "aws-us-gov"}, p[1]) ||

@@ -7,8 +7,8 @@ import (
 )
 
 // Metrics returns the writer of metric lines, each a JSON object in one call. Lambda drops lines
-// below the level that the function's log is set to, and takes a line that names no level, or no
-// time, for INFO. So where that would drop it, a line names the level that is set.
+// below the function's log level, and treats a line without a level or time as INFO. If INFO would
+// be dropped, a line names the configured level.
 func Metrics(getenv func(string) string, out io.Writer) io.Writer {
 	switch level := getenv("AWS_LAMBDA_LOG_LEVEL"); level {
 	case "WARN", "ERROR", "FATAL":

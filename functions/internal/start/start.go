@@ -1,7 +1,7 @@
-// Package start is what the functions have in common before their first event. It stands
-// apart from internal/function for what it imports: the Lambda library and the AWS
-// configuration. Package streams, which others build into their own programs, and the
-// infrastructure import internal/function, and must not pull in these two.
+// Package start has what the functions share before their first event. It is separate from
+// internal/function because it imports the Lambda library and the AWS configuration. Package
+// streams, which users build into their own programs, and the infrastructure import
+// internal/function, and must not depend on these two.
 package start
 
 import (
@@ -17,11 +17,11 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// Build builds a handler from the environment, which [lambda.Start] takes. It talks to nobody.
+// Build builds a handler for [lambda.Start] from the environment. It makes no calls.
 type Build[H any] func(getenv func(string) string, log *slog.Logger) (H, error)
 
-// Function runs the named function. It never returns: an error of build is logged, and ends
-// the process.
+// Function runs the named function. It never returns: an error of build is logged and ends the
+// process.
 func Function[H any](name string, build Build[H]) {
 	log := lambdacontext.NewLogger()
 	h, err := build(os.Getenv, log)
@@ -32,8 +32,8 @@ func Function[H any](name string, build Build[H]) {
 	lambda.Start(h)
 }
 
-// Config returns the AWS configuration of the environment, which must say in which
-// region the resource is.
+// Config returns the AWS configuration of the environment, which must contain the region of the
+// resource.
 func Config(resource string, o ...func(*awsconfig.LoadOptions) error) (aws.Config, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(context.Background(), o...)
 	if err != nil {
