@@ -31,7 +31,7 @@ type Alert struct {
 	ResetsAt time.Time `json:"resets_at"` // end of the period, UTC
 }
 
-// send sends a threshold, if thresholds are sent.
+// send sends a threshold, if there is an alert function.
 func (a *Aggregator) send(ctx context.Context, t ledger.Threshold) error {
 	if a.alert == nil {
 		return nil

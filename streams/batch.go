@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// errNotCounted fails an invocation that had to count everything and could not:
-// Lambda repeats it with the same state.
+// errNotCounted fails an invocation that had to count everything and could not: Lambda repeats it
+// with the same state.
 var errNotCounted = errors.New("usage not counted")
 
 // Invoke carries out the changes that one stream payload requires and returns the partial batch
@@ -43,9 +43,9 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	ctx, report := function.WithMargin(ctx, function.ReportMargin) // nothing goes on then
+	ctx, report := function.WithMargin(ctx, function.ReportMargin) // nothing continues after that
 	defer report()
-	within, cancel := function.WithMargin(ctx, closeMargin) // what has not begun by then is not begun
+	within, cancel := function.WithMargin(ctx, closeMargin) // no work begins after that
 	defer cancel()
 	histories := usage.Fold(batch.Changes)
 	a, m := a.metered()
@@ -59,7 +59,7 @@ func (a *Aggregator) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	s.Timed(start, end, batch.Oldest)
 	function.Reporter{Function: a.function, Log: a.log, Metrics: a.metrics}.Report(ctx, end, "batch folded", jobs, s)
 	if err != nil {
-		return nil, err // Lambda delivers all of it again, with the same state
+		return nil, err // Lambda delivers everything again, with the same state
 	}
 	return s.Resume.Response(led.carried()), nil
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// errNever marks a write that DynamoDB refuses whatever is stored.
+// errNever means that DynamoDB refuses a write whatever is stored.
 var errNever = errors.New("can never be written")
 
-// checked returns an error for writes that need not be sent: a foreign bucket
-// has no bound on the number of limits, an expression has.
+// checked returns an error for writes that DynamoDB always refuses: another client's bucket may
+// have any number of limits, but an expression may not.
 func checked(writes ...item.Write) error {
 	for _, w := range writes {
 		if err := item.Validate(w); err != nil {
@@ -22,7 +22,7 @@ func checked(writes ...item.Write) error {
 	return nil
 }
 
-// bounded is a store that sends nothing which DynamoDB never takes.
+// bounded is a store that does not send writes that DynamoDB always refuses.
 type bounded struct{ store.Store }
 
 // Write implements [store.Store].

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// owedAtOnce is how many windows are read at once before they are summed.
+	// owedAtOnce is how many windows are read together before they are summed.
 	owedAtOnce = item.MaxReadKeys
 
-	// owedAtMost is how many snapshots are kept in mind while lists are read.
+	// owedAtMost is how many snapshots are held in memory while lists are read.
 	owedAtMost = 200_000
 
-	// longFold is the length of a tumbling window from which on longer windows catch up
-	// every second hour only: with many tenants they would be a quarter of the writes.
+	// longFold is the length of a tumbling window from which longer windows are updated only every
+	// second hour: with many tenants they would be a quarter of the writes.
 	longFold = 10 * time.Minute
 
-	// owedClaim is how long others leave it to an invocation to catch up.
+	// owedClaim is how long other invocations let one invocation update the sums.
 	owedClaim = time.Minute
 )
 
-// catchUp sums the windows on the lists that are due, from all shards of the stream. One
-// invocation claims that; if it dies, the next one that ends a tumbling window begins
-// again. Nothing begins once within is over: the windows left then, or not summed, are
-// owed anew, by a list that is stored before the cursor goes on.
+// catchUp sums the windows on the lists that are due, from all shards of the stream. One invocation
+// claims this work; if it dies, the next one that ends a tumbling window starts again. Nothing
+// begins after within ends: the windows left, or not summed, are owed again, in a list that is
+// stored before the cursor moves.
 func (l *tally) catchUp(ctx, within context.Context) {
 	if len(l.agg.kinds()) == 1 {
 		return
@@ -66,18 +66,18 @@ func (l *tally) catchUp(ctx, within context.Context) {
 	}
 }
 
-// catchUpUntil returns the instant up to which lists are due: in whole hours, or
-// in steps of two if usage is folded for long. Days and months end with either.
+// catchUpUntil returns the instant up to which lists are due: in whole hours, or in steps of two
+// hours if usage is folded for long. Days and months end on either.
 func (l *tally) catchUpUntil(finest usage.Window, now int64) int64 {
-	over := now - 2*owedGrace.Milliseconds() // what began to be written before then has been by now
+	over := now - 2*owedGrace.Milliseconds() // writes that began before this have ended
 	if l.tumbling.Length >= longFold.Milliseconds() {
 		over -= over % (2 * time.Hour.Milliseconds())
 	}
 	return finest.Start(over) + owedGrace.Milliseconds()
 }
 
-// catchUpLists sums the windows on the lists that a query finds. One that is on several
-// lists is summed once.
+// catchUpLists sums the windows on the lists that a query finds. A window on several lists is
+// summed once.
 func (l *tally) catchUpLists(ctx, within context.Context, q item.Query) error {
 	var owed []usage.Owed
 	for merged := 0; ; {
@@ -119,8 +119,8 @@ func (l *tally) catchUpLists(ctx, within context.Context, q item.Query) error {
 	}
 }
 
-// catchUpSome sums owed windows, and returns those that were not summed, to be owed anew, with an
-// error.
+// catchUpSome sums owed windows. With an error, it returns the windows that were not summed and are
+// owed again.
 func (l *tally) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usage.Owed, err error) {
 	if ctx.Err() != nil {
 		return owed, ctx.Err()

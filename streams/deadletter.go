@@ -12,11 +12,10 @@ import (
 
 var errNowhere = errors.New("malformed record: nothing is configured to keep it in")
 
-// kept returns the objects that malformed records are kept as. They have the form and
-// the keys of the archiver's, so that there is one place and one way to look:
-// malformed/year=…/month=…/day=…/{sequence number}-{hash}.jsonl.gz. A key
-// depends on the record alone: a record that is delivered again overwrites its
-// object.
+// kept returns the objects in which malformed records are stored. They have the same form and keys
+// as the archiver's, so there is one place and one way to look at them:
+// malformed/year=…/month=…/day=…/{sequence number}-{hash}.jsonl.gz. A key depends only on the
+// record: a record that is delivered again overwrites its object.
 func kept(malformed []stream.Malformed) []archive.Object {
 	var b archive.Batch
 	for _, m := range malformed {
@@ -30,9 +29,9 @@ func kept(malformed []stream.Malformed) []archive.Object {
 	return b.Objects()
 }
 
-// setAside stores one malformed record. If it cannot, the record has to be reported as not done.
-// Then Lambda retries it, and hands it to the on-failure destination in the end, so that it is not
-// lost. It blocks for callTimeout at most, repetitions by Keep included.
+// setAside stores one malformed record. If it fails, the record must be reported as not done.
+// Lambda then retries it, and finally sends it to the on-failure destination, so it is not lost. It
+// blocks for at most callTimeout, including retries by Keep.
 func (a *Aggregator) setAside(ctx context.Context, o archive.Object) error {
 	if a.keep == nil {
 		return errNowhere

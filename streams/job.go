@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// What the jobs of a batch write, as the log says.
+// The kinds of writes of a batch's jobs, for the log.
 const (
 	jobMalformed  = "malformed record"
 	jobUsage      = "usage"
@@ -22,14 +22,15 @@ const (
 	jobLifetime   = "lifetime"
 )
 
-// jobs returns everything there is to do, in the order in which it is begun. Required jobs come
-// first; both kinds are in the order of their records. So an invocation that runs out of
-// time has moved the point to resume from as far as it could.
+// jobs returns all jobs in the order in which they begin. Required jobs come first, and both kinds
+// are in the order of their records. So an invocation that runs out of time has advanced the point
+// to resume from as far as possible.
 //
-// Malformed records, usage and thresholds of quotas are required. The rest is only tried. A
-// bucket that cannot be refilled, split or given a longer life now is left to its clients and
-// to its next record. A shard that was left behind is left to its clients, to the next batch with a
-// record of shard 0, or to its next minute. To report such a record as not done would hold
+// Malformed records, usage and thresholds of quotas are required. Everything else is only tried. A
+// bucket that cannot be refilled, split or given a longer life now is left to its clients and to
+// its next record. A shard that was left behind is left to its clients, to the next batch with a
+// record of shard 0, or to its next minute. Reporting such a record as not done would delay all
+// records after it.
 // up the records of everybody behind it.
 func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	malformed []stream.Malformed) []*function.Job {
@@ -45,7 +46,7 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 		j.Required = true
 		j.Do = func(ctx context.Context) (int, error) {
 			n, err := a.report(ctx, s)
-			j.Required = !errors.Is(err, ErrAlertRefused) // to come again helps nobody, and holds up others
+			j.Required = !errors.Is(err, ErrAlertRefused) // another delivery would only delay others
 			return n, err
 		}
 		required = append(required, j)
@@ -70,15 +71,14 @@ func newJob(what, resume, entity, resource string, do func(context.Context) (int
 		Attrs: []slog.Attr{slog.String("entity", entity), slog.String("resource", resource)}}
 }
 
-// inOrder sorts jobs by the records they came from.
+// inOrder sorts jobs by their records.
 func inOrder(jobs []*function.Job) []*function.Job {
 	slices.SortStableFunc(jobs, func(a, b *function.Job) int { return sequence.Compare(a.Resume, b.Resume) })
 	return jobs
 }
 
-// run does the jobs, several at once. One job's failure does not keep the others from
-// being done: what they write stays true when Lambda delivers the batch again, and
-// might be lost if it does not.
+// run runs the jobs, several at once. If one fails, the others still run: their writes remain valid
+// if Lambda delivers the batch again, and could be lost if it does not.
 func (a *Aggregator) run(ctx context.Context, jobs []*function.Job) {
 	function.Pool{Concurrency: a.concurrency}.Run(ctx, jobs)
 }

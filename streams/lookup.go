@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// lookAfter is how many buckets are found counted already before the snapshots of
-	// the others are read first: an attempt before this one got that far.
+	// lookAfter is the number of buckets found already counted after which the snapshots of the
+	// others are read first, because an earlier attempt got that far.
 	lookAfter = 8
 
-	// lookAtOnce is how many buckets are looked up with one call.
+	// lookAtOnce is how many buckets one call looks up.
 	lookAtOnce = item.MaxReadKeys / 2
 )
 
-// lookup finds out what an earlier attempt has counted already. A repeated invocation has the same
-// usage to count, in the same order. Each bucket that is counted already would cost it a refused
-// write. A first attempt pays nothing for it: it looks nothing up until it finds several buckets
-// counted, and more than it has counted itself.
+// lookup finds out what an earlier attempt has already counted. A repeated invocation counts the
+// same usage in the same order, and each bucket that is already counted would cost it a refused
+// write. A first attempt pays nothing: it looks nothing up until it finds several buckets counted,
+// and more of them than it has counted itself.
 type lookup struct {
 	agg          *Aggregator
 	due          map[*counting]*looked
 	found, wrote atomic.Int64
 }
 
-// looked are buckets that are looked up together.
+// looked are buckets looked up together.
 type looked struct {
 	claimed atomic.Bool
-	read    chan struct{} // closed when items are there
+	read    chan struct{} // closed when items are set
 	these   []*counting
 	items   map[item.Key]item.Item
 }
@@ -48,7 +48,7 @@ func newLookup(a *Aggregator, due []*counting) *lookup {
 	return l
 }
 
-// learn notes how many writes it took to count a bucket.
+// learn records how many writes it took to count a bucket.
 func (l *lookup) learn(writes int) {
 	if writes == 0 {
 		l.found.Add(1)
@@ -57,8 +57,8 @@ func (l *lookup) learn(writes int) {
 	}
 }
 
-// snapshots returns the known ones of a bucket's finest snapshots. A missing one is unknown, or
-// not there.
+// snapshots returns a bucket's finest snapshots that were looked up. A missing one is unknown or
+// absent.
 func (l *lookup) snapshots(ctx context.Context, c *counting) map[item.Key]item.Item {
 	if found := l.found.Load(); found < lookAfter || found < l.wrote.Load() {
 		return nil
@@ -68,7 +68,7 @@ func (l *lookup) snapshots(ctx context.Context, c *counting) map[item.Key]item.I
 		group.items = l.read(ctx, group.these)
 		close(group.read)
 	}
-	<-group.read // the call has a bound
+	<-group.read // the call is bounded
 	return group.items
 }
 
@@ -81,6 +81,6 @@ func (l *lookup) read(ctx context.Context, these []*counting) map[item.Key]item.
 	for i := range all {
 		keys[i] = all[i].Key()
 	}
-	items, _ := l.agg.readAll(ctx, true, keys) // nil if it fails: counting reads what it needs
+	items, _ := l.agg.readAll(ctx, true, keys) // nil if it fails: counting reads the snapshots itself
 	return items
 }

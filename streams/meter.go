@@ -12,17 +12,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// meter counts the write units that one invocation takes of the table. A write takes the units of the
-// item as stored, at least one; indexes are not counted. A refused write takes one. A transaction
-// takes twice as many as its writes. A write ends after callTimeout; the time for which it waits
-// for its units does not count. It is safe for concurrent use.
+// meter counts the write units that one invocation takes from the table. A write takes the units of
+// the stored item, at least one, without indexes. A refused write takes one. A transaction takes
+// twice as many as its writes. A write ends after callTimeout, not counting the time in which it
+// waits for its units. It is safe for concurrent use.
 type meter struct {
 	store.Lister
-	pace  *pace // nil: as fast as it goes
+	pace  *pace // nil: unlimited
 	units atomic.Int64
 }
 
-// metered returns the aggregator for one invocation, and what counts its write units.
+// metered returns the aggregator for one invocation, and the counter of its write units.
 func (a *Aggregator) metered() (*Aggregator, *meter) {
 	m := &meter{Lister: a.store, pace: a.pace}
 	b := *a
@@ -63,13 +63,13 @@ func (m *meter) Transact(ctx context.Context, token string, writes []item.Write)
 	return err
 }
 
-// took notes the units of a write, some of which it has waited for.
+// took records the units of a write, and how many of them it has waited for.
 func (m *meter) took(units, waited int64) {
 	m.units.Add(units)
 	m.pace.add(units - waited)
 }
 
-// pace lets so many write units through a second. It is safe for concurrent use.
+// pace allows a number of write units per second. It is safe for concurrent use.
 type pace struct {
 	each time.Duration // between two units
 
@@ -77,8 +77,8 @@ type pace struct {
 	next time.Time // when the next unit may be taken
 }
 
-// wait waits for units. The error says that ctx ends before; nothing was sent then. Units
-// that would come too late are not taken, and left to other writes.
+// wait waits for units. An error means that ctx ends before that, and nothing was sent. Units that
+// would come too late are left to other writes.
 func (p *pace) wait(ctx context.Context, units int64) error {
 	if p == nil {
 		return nil
@@ -101,7 +101,7 @@ func (p *pace) wait(ctx context.Context, units int64) error {
 	return nil
 }
 
-// add takes units that turned out to be needed: the next ones wait for them.
+// add takes units that turned out to be needed: later writes wait for them.
 func (p *pace) add(units int64) {
 	if p == nil {
 		return

@@ -10,30 +10,30 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// errOwed fails an invocation that counted more than it could list.
+// errOwed fails an invocation that counted more than its lists could hold.
 var errOwed = errors.New("list of what longer windows are owed not stored")
 
-// closeAttempts is how often a list is sent that is throttled: until time is up.
+// closeAttempts is how often a throttled list is sent; normally the time ends first.
 const closeAttempts = 64
 
-// listBytes is about how large a list grows before it is stored. Lists are stored while the rest is
-// counted, so that little is left when time is up. It is 64 write units, well below DynamoDB's 400
+// listBytes is the approximate size at which a list is stored. Lists are stored while the rest is
+// counted, so little is left when the time ends. It is 64 write units, well below DynamoDB's 400
 // KB.
 const listBytes = 64 << 10
 
-// owing collects which longer windows lack what one invocation has counted, on the way into lists.
-// It is safe for concurrent use.
+// owing collects in lists which longer windows lack the usage counted by one invocation. It is safe
+// for concurrent use.
 type owing struct {
 	mu     sync.Mutex
-	from   []*counting // that no list says yet
+	from   []*counting // not yet on a list
 	bytes  int         // of their list
-	found  []*counting // that an attempt before had counted, and has said most likely
-	stored int64       // in lists
+	found  []*counting // counted by an earlier attempt, and most likely on its lists
+	stored int64       // number of windows on stored lists
 }
 
-// add notes which longer windows are owed now, and stores a list when there is enough for one. A
-// list that cannot be stored is kept for the end. Buckets that were found counted wait until all
-// are counted: storing them with every attempt would take the units that the rest needs.
+// add records which longer windows are owed now, and stores a list when it is large enough. A list
+// that cannot be stored is kept for the end. Buckets that were found counted wait until all are
+// counted: storing them with every attempt would take the units that the rest needs.
 func (o *owing) add(ctx context.Context, a *Aggregator, c *counting, found bool) {
 	if len(c.owed) == 0 {
 		return
@@ -55,11 +55,11 @@ func (o *owing) add(ctx context.Context, a *Aggregator, c *counting, found bool)
 	if err := o.store(ctx, a, from, attempts); err != nil {
 		o.mu.Lock()
 		o.from = append(o.from, from...)
-		o.mu.Unlock() // not in bytes, so that it is not tried again with each one
+		o.mu.Unlock() // removed from bytes, so that it is not retried for each one
 	}
 }
 
-// owedBytes is about what the owed takes in a list.
+// owedBytes returns the approximate size of the owed windows in a list.
 func (c *counting) owedBytes() (n int) {
 	for _, o := range c.owed {
 		n += len(o.Namespace) + len(o.Resource) + len(o.Entity) + 16
@@ -67,8 +67,8 @@ func (c *counting) owedBytes() (n int) {
 	return n
 }
 
-// storeAll stores what no list says yet. What cannot be stored is not done: it has to be
-// counted again, which finds it counted and owes it anew.
+// storeAll stores everything that is not on a list yet. Anything that cannot be stored is not done:
+// it must be counted again, which finds it counted and owes it again.
 func (o *owing) storeAll(ctx context.Context, a *Aggregator, from []*counting) error {
 	for len(from) > 0 {
 		n, bytes := 0, 0
@@ -87,8 +87,8 @@ func (o *owing) storeAll(ctx context.Context, a *Aggregator, from []*counting) e
 	return nil
 }
 
-// store keeps what longer windows are owed for later. A list that is stored long after the
-// time that it says could be missed by the next catching up. So it is not sent then.
+// store stores a list of owed windows. A list that is stored long after its creation time could be
+// missed when the next windows are updated, so it is not sent then.
 func (o *owing) store(ctx context.Context, a *Aggregator, from []*counting, attempts int) error {
 	ctx, cancel := context.WithTimeout(ctx, owedGrace/2)
 	defer cancel()

@@ -5,7 +5,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// summarize counts what became of the batch and finds where to resume it.
+// summarize counts the outcomes of the batch and finds where to resume it.
 func summarize(batch stream.Batch, jobs []*function.Job, led *tally, units int64) function.Summary {
 	s := function.Summary{
 		Records: batch.Records, Changes: len(batch.Changes), Malformed: len(batch.Malformed),

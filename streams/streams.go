@@ -100,7 +100,7 @@ type Options struct {
 	Name string
 }
 
-// maxWriteUnits is what DynamoDB gives a table by default.
+// maxWriteUnits is DynamoDB's default limit for a table.
 const maxWriteUnits = 40_000
 
 // Aggregator folds batches of stream records into the table. It is safe for concurrent use, and
@@ -114,7 +114,7 @@ type Aggregator struct {
 	concurrency int
 	pace        *pace        // nil: no bound
 	now         func() int64 // epoch milliseconds
-	function    string       // name under which metrics are reported
+	function    string       // the function's name in the metrics
 	log         *slog.Logger
 	metrics     io.Writer
 }
@@ -153,7 +153,7 @@ func New(o Options) (*Aggregator, error) {
 	return a, nil
 }
 
-// listing returns the table; one in memory, as tests have it, is used as it is.
+// listing returns the table. A table in memory, as in tests, is used directly.
 func listing(o Options) store.Lister {
 	if twin, ok := o.DynamoDB.(store.Lister); ok {
 		return twin

@@ -9,20 +9,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// kinds returns the kinds of windows that are kept, shortest first: the first is counted,
-// the others are summed.
+// kinds returns the kinds of windows in use, shortest first: the first is counted, the others are
+// summed.
 func (a *Aggregator) kinds() []usage.Window { return usage.Kinds(a.conf.Windows) }
 
-// summed is a window that is to be summed.
+// summed is a window to sum.
 type summed struct {
-	kind  int // of the aggregator's
+	kind  int // index of the aggregator's kinds
 	start int64
 	key   item.Key
 
-	changed int64 // start of the one window in it that is owed; 0: there are several
+	changed int64 // start of the only owed window in it; 0: there are several
 }
 
-// longer returns the windows that are owed to one bucket, days before months.
+// longer returns the owed windows of one bucket, days before months.
 func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 	for kind, w := range a.kinds()[1:] {
 		for i, o := range owed {
@@ -36,8 +36,7 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 	return out
 }
 
-// sum sums the owed longer windows of one bucket, each starting from its snapshot that was read
-// before.
+// sum sums the owed longer windows of one bucket, starting from their snapshots as read before.
 func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.Key]item.Item) (writes int, err error) {
 	for _, w := range a.longer(owed) {
 		n, err := a.sumWindow(ctx, owed[0], w, read)
@@ -48,7 +47,7 @@ func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.K
 	return writes, nil
 }
 
-// sumNow reads and sums the longer windows of one bucket that are owed.
+// sumNow reads and sums the owed longer windows of one bucket.
 func (a *Aggregator) sumNow(ctx context.Context, owed []usage.Owed) (writes int, err error) {
 	if len(owed) == 0 {
 		return 0, nil
@@ -60,7 +59,7 @@ func (a *Aggregator) sumNow(ctx context.Context, owed []usage.Owed) (writes int,
 	return a.sum(ctx, owed, read)
 }
 
-// readSums reads the longer windows that are owed, sorted by bucket, as they are stored.
+// readSums reads the stored snapshots of owed longer windows, which are sorted by bucket.
 func (a *Aggregator) readSums(ctx context.Context, owed []usage.Owed) (map[item.Key]item.Item, error) {
 	var keys []item.Key
 	for len(owed) > 0 {
@@ -73,7 +72,7 @@ func (a *Aggregator) readSums(ctx context.Context, owed []usage.Owed) (map[item.
 	return a.readAll(ctx, false, keys)
 }
 
-// siblings returns how many at the beginning are of one bucket.
+// siblings returns how many owed windows at the beginning belong to one bucket.
 func siblings(owed []usage.Owed) (n int) {
 	for n < len(owed) && owed[n].Bucket == owed[0].Bucket {
 		n++
@@ -81,8 +80,8 @@ func siblings(owed []usage.Owed) (n int) {
 	return n
 }
 
-// sumCompleted sums the longer windows around earlier ones that a total may have completed.
-// Those around its own window are summed, or owed, once it is counted.
+// sumCompleted sums the longer windows around earlier windows that a total may have completed. The
+// windows around its own are summed, or owed, after it is counted.
 func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []int64) (int, error) {
 	kinds := a.kinds()
 	if len(kinds) == 1 {
@@ -98,7 +97,7 @@ func (a *Aggregator) sumCompleted(ctx context.Context, t *usage.Total, starts []
 	return a.sumNow(ctx, usage.MergeOwed(owed))
 }
 
-// sumWindow brings one longer window up to date.
+// sumWindow updates one longer window.
 func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 	stored map[item.Key]item.Item) (writes int, err error) {
 	kinds := a.kinds()
@@ -127,7 +126,7 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 			sure = true // it may be another sum by now
 			continue
 		}
-		_, err := a.write(ctx, u, usageAttempts) // commit point: all that was counted before the parts were read
+		_, err := a.write(ctx, u, usageAttempts) // commit point: everything counted before the parts were read
 		if err == nil {
 			n, err := a.replace(ctx, &s)
 			return 1 + n, err
@@ -143,8 +142,9 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 	return 0, errRounds
 }
 
-// replace takes the day of another aggregator out of the days, once the sum of its hours is stored. A refusal
-// means that somebody else has, or that it is counted in: the next sum of the day sees.
+// replace marks another aggregator's day as replaced, after the sum of its hours is stored. A
+// refusal means that another process has done so, or that the day has changed since: the next sum
+// of the day checks again.
 func (a *Aggregator) replace(ctx context.Context, s *usage.Summing) (writes int, err error) {
 	u, due := s.Replaced()
 	if !due {
@@ -157,7 +157,7 @@ func (a *Aggregator) replace(ctx context.Context, s *usage.Summing) (writes int,
 	return 0, giveUp
 }
 
-// partsOf reads the parts of a window as they are now.
+// partsOf reads the current parts of a window.
 func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) (parts []item.Item, err error) {
 	if s.Last() {
 		key := s.SumKey(s.Of, s.Changed)
@@ -165,7 +165,7 @@ func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) (parts []ite
 		if err != nil || day[key] != nil {
 			return []item.Item{day[key]}, err
 		}
-		s.Changed = 0 // it is gone
+		s.Changed = 0 // the part is gone
 	}
 	if s.Of == usage.Daily {
 		days, err := a.readAll(ctx, true, s.PartKeys(s.Window, s.Start, a.now()))
@@ -186,7 +186,7 @@ func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) (parts []ite
 	}
 }
 
-// readAll reads items, as many as there are, nil for none.
+// readAll reads any number of items, with nil for absent ones.
 func (a *Aggregator) readAll(ctx context.Context, consistent bool, keys []item.Key) (map[item.Key]item.Item, error) {
 	out := make(map[item.Key]item.Item, len(keys))
 	for some := range slices.Chunk(keys, item.MaxReadKeys) {

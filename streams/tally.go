@@ -15,41 +15,40 @@ import (
 )
 
 const (
-	// maxState is how large the state of a tumbling window may grow before it is written as a
-	// whole. Lambda ends a window whose state is above 1 MB.
+	// maxState is the size of a tumbling window's state from which it is written completely. Lambda
+	// ends a window whose state exceeds 1 MB.
 	maxState = 700_000
 
-	// owedGrace is how long after the end of a window lists for longer windows may still arrive:
-	// the clocks of two invocations differ, and writing a list takes time. The lists are read after
-	// it.
+	// owedGrace is how long after the end of a window lists of longer windows may still arrive,
+	// because the clocks of two invocations differ, and writing a list takes time. The lists are
+	// read after that.
 	owedGrace = 3 * time.Minute
 
-	// owedDays is how long a list is kept that nobody counts.
+	// owedDays is how long an uncounted list is kept.
 	owedDays = 7
 
-	// closeMargin is the time kept to store the last list of owed windows.
+	// closeMargin is the time reserved to store the last list of owed windows.
 	closeMargin = 4 * time.Second
 )
 
-// tally is the usage of one invocation: what the state brought, what the batch
-// added, and what becomes of it.
+// tally is the usage of one invocation: from the state, and from the batch.
 type tally struct {
 	agg      *Aggregator
 	tumbling stream.Tumbling
-	state    usage.State // to be carried on, or uncounted when all had to be counted
-	packed   []byte      // state as it is carried on; nil: it has changed
-	newest   int64       // creation of the newest record
-	lost     int64       // 1: there was a state that could not be read
+	state    usage.State // to be carried on, or uncounted although all had to be counted
+	packed   []byte      // state in packed form; nil: it has changed
+	newest   int64       // when the newest record was created
+	lost     int64       // 1: there was an unreadable state
 
 	due      []*counting
 	looked   *lookup
 	owing    owing
-	owed     int64 // windows on the lists that were stored
-	caughtUp int64 // writes that longer windows took
+	owed     int64 // windows on stored lists
+	caughtUp int64 // writes for longer windows
 	unknown  int64 // see counting
 }
 
-// newTally takes up the state and adds the batch to it.
+// newTally decodes the state and adds the batch to it.
 func (a *Aggregator) newTally(ctx context.Context, batch stream.Batch, histories []usage.History) *tally {
 	l := &tally{agg: a, tumbling: batch.Tumbling}
 	if l.tumbling.On {
@@ -85,11 +84,11 @@ func (a *Aggregator) newTally(ctx context.Context, batch stream.Batch, histories
 	return l
 }
 
-// carries reports whether uncounted usage is carried on.
+// carries reports whether uncounted usage is passed on in the state.
 func (l *tally) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
-// jobs returns the jobs that count what is due. A job resumes at the first record of
-// its bucket in the batch, unless uncounted usage is carried on.
+// jobs returns the jobs that count the due usage. A job resumes at the first record of its bucket
+// in the batch, unless uncounted usage is passed on.
 func (l *tally) jobs(histories []usage.History) []*function.Job {
 	var out []*function.Job
 	for _, c := range l.due {
@@ -126,9 +125,9 @@ func (l *tally) count(ctx context.Context, c *counting) (int, error) {
 	return n, err
 }
 
-// close decides what to carry on, and stores and counts what longer windows are
-// owed. An error means that Lambda has to repeat the invocation. Longer windows catch
-// up only within the time for work.
+// close decides which usage to pass on, and stores and counts the owed longer windows. After an
+// error, Lambda must repeat the invocation. Longer windows are updated only within the time for
+// work.
 func (l *tally) close(ctx, within context.Context) error {
 	for _, c := range l.due {
 		l.unknown += c.unknown
@@ -136,13 +135,13 @@ func (l *tally) close(ctx, within context.Context) error {
 	if !l.tumbling.On {
 		return nil
 	}
-	// What lists cannot say counts as not done.
+	// Usage missing from the lists counts as not done.
 	err := l.owing.storeAll(ctx, l.agg, l.owing.from)
 	all := !slices.ContainsFunc(l.due, func(c *counting) bool { return !c.done })
 	switch {
 	case err == nil && (all || l.carries()):
 		err = l.owing.storeAll(ctx, l.agg, l.owing.found)
-	case l.carries(): // an attempt before may have failed to say it, too
+	case l.carries(): // an earlier attempt may have failed to list it, too
 		for _, c := range l.owing.found {
 			c.done = false
 		}
@@ -165,7 +164,7 @@ func (l *tally) close(ctx, within context.Context) error {
 	return nil
 }
 
-// carried is the state to be returned; nil where there is no tumbling window.
+// carried returns the state to return; nil without a tumbling window.
 func (l *tally) carried() []byte {
 	if !l.tumbling.On {
 		return nil
@@ -176,7 +175,7 @@ func (l *tally) carried() []byte {
 	return l.packed
 }
 
-// lag returns how old the oldest record is that is carried on, milliseconds.
+// lag returns the age of the oldest record that is passed on, in milliseconds.
 func (l *tally) lag() int64 {
 	oldest := l.state.Oldest()
 	if oldest == 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// report reports which thresholds the quotas of a bucket have reached, each once in a period. It sends
-// an alert, writes a line of the log, and then a record, which says that both are done. The record is
-// the last, so that nothing is lost. If the function dies before it, alert and line come again.
+// report reports the thresholds that the quotas of a bucket have reached, each once per period. It
+// sends an alert, logs a line, and then writes a record that both are done. The record comes last,
+// so nothing is lost: if the function dies before it, alert and line are repeated.
 func (a *Aggregator) report(ctx context.Context, s usage.Spending) (writes int, err error) {
 	if s.Shards > 1 {
 		if s, err = a.sumShards(ctx, s); err != nil {
@@ -65,8 +65,8 @@ func (a *Aggregator) unreported(ctx context.Context, of []ledger.Threshold) (out
 	return out, nil
 }
 
-// sumShards reads the shards of a divided bucket. While one cannot be read, nothing is known of
-// the whole: its own record is set aside when it comes.
+// sumShards reads the shards of a divided bucket. If one cannot be read, the sum is unknown: that
+// shard's own record is set aside when it arrives.
 func (a *Aggregator) sumShards(ctx context.Context, s usage.Spending) (usage.Spending, error) {
 	for {
 		keys := s.Keys()

@@ -9,27 +9,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// clocksApart is how far our clock may be behind the one that dates records.
+// clocksApart is how far our clock may be behind the clock that dates records.
 const clocksApart = time.Minute
 
-// beginningDays is for how many days after its end a window still gets the lost usage of a bucket
-// that was created in it. Records live for a day, and an outage lasts a few. An older snapshot may
-// be gone: it was kept for fewer days then, or deleted by hand.
+// beginningDays is for how many days after its end a window still receives the lost usage of a
+// bucket that was created in it. Records live for a day, and an outage lasts a few days at most. An
+// older snapshot may be gone: it was kept for fewer days, or deleted by hand.
 const beginningDays = 7
 
-// counting is the usage of one bucket on its way into its snapshots.
+// counting is the usage of one bucket while it is counted.
 type counting struct {
 	parts []usage.Part
-	seen  map[item.Key]item.Item // snapshots that were looked up
+	seen  map[item.Key]item.Item // snapshots looked up
 	done  bool
 	owed  []usage.Owed
-	// unknown is how many shards had consumed before their first records what may have been
-	// counted or not.
+	// unknown is how many shards had consumption before their first records that may already be
+	// counted.
 	unknown int64
 }
 
-// count counts the parts of one bucket in the finest windows, earlier ones first. If
-// later is set, longer windows are owed the rest; if not, they are summed.
+// count counts the parts of one bucket in the finest windows, earlier ones first. If later is set,
+// the longer windows are owed; otherwise they are summed.
 func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes int, err error) {
 	kinds := a.kinds()
 	totals := usage.Totals(c.parts, kinds[0])
@@ -62,8 +62,8 @@ func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total,
 	return writes, unknown, nil
 }
 
-// countTotal brings one snapshot up to date, step by step. seen are snapshots that were
-// read before. It returns the last step.
+// countTotal updates one snapshot, step by step. seen are snapshots that were read before. It
+// returns the last step.
 func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	seen map[item.Key]item.Item) (writes int, step usage.Step, err error) {
 	var known usage.Snapshots
@@ -126,11 +126,11 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	return writes, step, errRounds
 }
 
-// countBeginnings counts what shards had consumed before the first records of a total.
+// countBeginnings counts consumption of shards before the first records of a total.
 func (a *Aggregator) countBeginnings(ctx context.Context, t *usage.Total, parts []usage.Part) (writes int, err error) {
 	totals := usage.Totals(parts, t.Window)
 	for i := range totals {
-		totals[i].NotesRead = true // of the life that they are the beginning of
+		totals[i].NotesRead = true // read for the life that they begin
 	}
 	writes, _, err = a.countAll(ctx, totals, nil)
 	if err != nil {
@@ -144,8 +144,8 @@ func (a *Aggregator) countBeginnings(ctx context.Context, t *usage.Total, parts 
 	return writes + n, err
 }
 
-// read returns the snapshots that a total needs. Known ones of the total itself are
-// newer than a query's.
+// read returns the snapshots that a total needs. The total's own, if already read, are newer than a
+// query's.
 func (a *Aggregator) read(ctx context.Context, t *usage.Total, consistent bool,
 	known usage.Snapshots) (usage.Snapshots, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -13,32 +13,31 @@ import (
 )
 
 const (
-	// rounds is how often a write is planned again because its condition did
-	// not hold or its answer was lost.
+	// rounds is how often a write is planned again after its condition failed or its answer was
+	// lost.
 	rounds = 6
 
-	// refillRounds is the same for a refill, which a busy bucket can do without:
-	// its clients refill it too.
+	// refillRounds is the same for a refill, which is less important on a busy bucket, because its
+	// clients refill it too.
 	refillRounds = 3
 
-	// attempts is how often one write is sent when DynamoDB slows us down or
-	// a transaction holds the item; pauses grow from pause and are jittered.
+	// attempts is how often one write is sent if DynamoDB slows us down or a transaction holds the
+	// item; the pauses grow from pause, with jitter.
 	attempts = 6
 
-	// usageAttempts is the same for usage: to give up and be invoked again costs a
-	// throttled table more than to wait, some 4 s.
+	// usageAttempts is the same for usage: on a throttled table, giving up and being invoked again
+	// costs more than waiting some 4 s.
 	usageAttempts = 16
 	pause         = 10 * time.Millisecond
 
-	// callTimeout bounds one call, so that a dead connection does not use up
-	// the whole invocation.
+	// callTimeout bounds one call, so a dead connection cannot use up the whole invocation.
 	callTimeout = 5 * time.Second
 )
 
 var errRounds = errors.New("condition still refused after all rounds")
 
-// write performs one update. Nothing was written if it was refused or if the
-// error says so; it may have been if the answer was lost.
+// write performs one update. If it was refused, or the error guarantees it, nothing was written; if
+// the answer was lost, it may have been.
 func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (after item.Item, err error) {
 	err = store.Retry(ctx, attempts, pause, func() error {
 		var err error
@@ -48,10 +47,9 @@ func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (af
 	return after, err
 }
 
-// again decides after a failed write: plan it again from old (which may be
-// nil: no item), or give up with err. A write whose answer was lost is planned
-// again from the item known before, because every update here is refused if it
-// was applied before.
+// again decides after a failed write whether to plan it again from old (nil: no item), or to give
+// up with err. A write whose answer was lost is planned again from the previous item, because every
+// update here is refused if it was already applied.
 func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp error) {
 	if r, ok := errors.AsType[*store.Refused](err); ok {
 		return r.Old, true, nil
@@ -62,9 +60,8 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 	return nil, false, err
 }
 
-// refill refills a shard. When others were faster, the image says whether a
-// refill is still called for. A shard that keeps changing is refilled by the clients
-// that change it.
+// refill refills a shard. If others were faster, the image decides whether a refill is still
+// needed. A shard that keeps changing is refilled by the clients that change it.
 func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err error) {
 	for range refillRounds {
 		if err := checked(r.Update); err != nil {
@@ -82,7 +79,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err
 			continue
 		}
 		image, err := table.DecodeShard(old)
-		if err != nil { // gone: the next acquire starts a full one; or its own record is set aside when it comes
+		if err != nil { // gone: the next acquire creates a full one; or its own record is set aside when it arrives
 			return 0, nil
 		}
 		due := false
@@ -93,7 +90,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err
 	return 0, nil
 }
 
-// once does a write that is refused if it was done before, or is not needed any more.
+// once performs a write that is refused if it was done before, or is not needed any more.
 func (a *Aggregator) once(ctx context.Context, u item.Update) (writes int, err error) {
 	for range rounds {
 		if _, err = a.write(ctx, u, attempts); err == nil {
@@ -107,8 +104,8 @@ func (a *Aggregator) once(ctx context.Context, u item.Update) (writes int, err e
 	return 0, err
 }
 
-// reshard carries out the steps of a resharding. Shards that the steps leave alone,
-// because others are at work there, catch up when they are seen again.
+// reshard performs the steps of a resharding. If the steps leave shards alone because other
+// processes are changing them, those follow when they are seen again.
 func (a *Aggregator) reshard(ctx context.Context, r usage.Resharding) (writes int, err error) {
 	return shard.Run(ctx, bounded{a.store}, r.Steps, a.now)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 )
 
-// record is a record as Lambda delivers it.
+// record is a record in the form that Lambda delivers.
 type record struct {
 	EventID        string    `json:"eventID"`
 	EventName      string    `json:"eventName"`
@@ -36,7 +36,7 @@ type identity struct {
 	PrincipalID string `json:"principalId"`
 }
 
-// payloadOf returns the payload that Lambda would deliver the records of a stream in.
+// payloadOf returns the payload in which Lambda would deliver the records of a stream.
 func payloadOf(arn string, records []types.Record) ([]byte, error) {
 	var out struct{ Records []record }
 	for _, r := range records {
@@ -72,7 +72,7 @@ func item(attributes map[string]types.AttributeValue) map[string]any {
 	return out
 }
 
-// value returns DynamoDB's JSON of a value.
+// value returns a value in DynamoDB's JSON.
 func value(v types.AttributeValue) map[string]any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -100,7 +100,7 @@ func value(v types.AttributeValue) map[string]any {
 		}
 		return map[string]any{"L": all}
 	}
-	return nil // of a type that the SDK does not know: its reader calls it malformed
+	return nil // a type unknown to the SDK: its reader treats it as malformed
 }
 
 func sequence(r types.Record) string {
@@ -110,8 +110,9 @@ func sequence(r types.Record) string {
 	return aws.ToString(r.Dynamodb.SequenceNumber)
 }
 
-// undone reads a partial batch response: the index of the first record that is not
-// done, or the number of records. An identifier that is empty, or that none of them has, stands for all.
+// undone reads a partial batch response, and returns the index of the first record that is not
+// done, or the number of records. An identifier that is empty, or belongs to none of them, means
+// all.
 func undone(answer []byte, records []types.Record) (int, error) {
 	var report struct {
 		BatchItemFailures []struct {

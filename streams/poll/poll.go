@@ -45,8 +45,8 @@ type Options struct {
 	Failed func(error)
 }
 
-// shardsEvery is how long new shards may go unnoticed; a shard that ends has its
-// successors looked for at once.
+// shardsEvery is the longest time for which new shards may go unnoticed; the successors of a shard
+// that ends are listed at once.
 const shardsEvery = 10 * time.Second
 
 // Run reads the stream until ctx is done, and then returns the error of ctx. A batch that is being
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// reader knows the shards of the stream.
+// reader reads the shards of the stream.
 type reader struct {
 	Options
 	shards map[string]*streamShard
@@ -90,14 +90,14 @@ type reader struct {
 
 type streamShard struct {
 	id, parent string
-	iterator   *string // nil: to be opened
-	resume     string  // sequence number to open it at; empty: its oldest record
-	after      bool    // open it behind resume
-	ended      bool    // all is read
+	iterator   *string // nil: it must be opened
+	resume     string  // sequence number at which to open it; empty: its oldest record
+	after      bool    // open it after resume
+	ended      bool    // everything is read
 }
 
-// round reads once from every shard whose parent is read to its end, or gone. It
-// reports whether there may be more at once.
+// round reads once from every shard whose parent is read to its end, or gone. It reports whether
+// there may be more immediately.
 func (r *reader) round(ctx context.Context) (more bool) {
 	if time.Since(r.listed) > shardsEvery {
 		if err := r.list(ctx); err != nil {
@@ -136,7 +136,7 @@ func (r *reader) round(ctx context.Context) (more bool) {
 	return more && !failed
 }
 
-// list learns of new shards and forgets those that are gone.
+// list adds new shards and removes those that are gone.
 func (r *reader) list(ctx context.Context) error {
 	known := r.shards
 	shards := map[string]*streamShard{}
@@ -159,7 +159,7 @@ func (r *reader) list(ctx context.Context) error {
 	}
 }
 
-// read reads once from a shard and hands on what it finds.
+// read reads once from a shard and delivers the records.
 func (r *reader) read(ctx context.Context, s *streamShard) (records int, err error) {
 	if s.iterator == nil {
 		if s.iterator, err = r.open(ctx, s); err != nil {
@@ -182,7 +182,7 @@ func (r *reader) read(ctx context.Context, s *streamShard) (records int, err err
 	return n, nil
 }
 
-// due leaves out the records from before From. Streams give the second of a record.
+// due drops the records from before From. Streams date records to the second.
 func (r *reader) due(records []types.Record) []types.Record {
 	from := r.From.Truncate(time.Second)
 	return slices.DeleteFunc(records, func(rec types.Record) bool {
@@ -203,7 +203,7 @@ func (r *reader) open(ctx context.Context, s *streamShard) (*string, error) {
 	}
 	out, err := r.Client.GetShardIterator(ctx, in)
 	if _, gone := errors.AsType[*types.TrimmedDataAccessException](err); gone {
-		s.resume = "" // records older than a day are gone: go on with the oldest there
+		s.resume = "" // records older than a day are gone: continue with the oldest one left
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
@@ -211,8 +211,8 @@ func (r *reader) open(ctx context.Context, s *streamShard) (*string, error) {
 	return out.ShardIterator, nil
 }
 
-// deliver hands on records, and notes where to resume: behind the last one, or at the
-// first one that is not done, which is an error.
+// deliver delivers records, and records where to resume: after the last one, or at the first one
+// that is not done, which is an error.
 func (r *reader) deliver(ctx context.Context, s *streamShard, records []types.Record) error {
 	payload, err := payloadOf(r.Stream, records)
 	if err != nil {
