@@ -1,11 +1,11 @@
-// Account shows the credentials and the region that a deployment would use, or the remedy if there
-// are none, before anything is built for it:
+// Account shows the credentials and the region that a deployment would use, or how to fix it if
+// there are none, before anything is built:
 //
 //	go run ./infra/account [the arguments that cdk will get]
 //
-// It looks where the cdk command line tool looks: environment, profile (also one given by
+// It looks where the cdk command-line tool looks: environment, profile (including one given by
 // --profile), single sign-on, the machine's role. The only calls to AWS are those that the source
-// of the credentials needs. It stays within fifteen seconds.
+// of the credentials needs. It takes at most fifteen seconds.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	fmt.Println(found)
 }
 
-// profile returns the profile that arguments of cdk choose, "" if none.
+// profile returns the profile selected by the arguments of cdk, or "".
 func profile(args []string) string {
 	for i, a := range args {
 		if name, ok := strings.CutPrefix(a, "--profile="); ok {
@@ -51,8 +51,8 @@ const (
 	noRegion = "no AWS region: set AWS_REGION, or give the profile a region"
 )
 
-// look returns one line about the credentials and the region of the profile, "" being the default
-// one. The error names everything that is missing, and the remedy.
+// look returns one line about the credentials and the region of the profile; "" is the default
+// profile. The error names everything that is missing, and how to fix it.
 func look(ctx context.Context, profile string) (string, error) {
 	var options []func(*awsconfig.LoadOptions) error
 	if profile != "" {

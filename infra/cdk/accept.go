@@ -6,20 +6,20 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// finding is a finding of a rule pack that we live with.
+// finding is an accepted finding of a rule pack.
 type finding struct {
 	rule, reason string
-	applies      []any // its parts, as the rule pack names them; nil: all of it
+	applies      []any // its parts, in the rule pack's names; nil: all of it
 }
 
-// matching is an element of a finding's applies that is a regular expression.
+// matching returns an element of a finding's applies that is a regular expression.
 func matching(expression string) any { return map[string]any{"regex": "/" + expression + "/"} }
 
-// complying are the rule packs of cdk-nag for NIST 800-53 r5, HIPAA and PCI DSS, which
-// give the same rules names of their own.
+// complying are the rule packs of cdk-nag for NIST 800-53 r5, HIPAA and PCI DSS, which have
+// different names for the same rules.
 var complying = []string{"NIST.800.53.R5-", "HIPAA.Security-", "PCI.DSS.321-"}
 
-// everywhere is a finding of one rule in all the compliance packs.
+// everywhere returns a finding of one rule in all compliance packs.
 func everywhere(rule, reason string) (out []finding) {
 	for _, pack := range complying {
 		out = append(out, finding{rule: pack + rule, reason: reason})
@@ -28,8 +28,8 @@ func everywhere(rule, reason string) (out []finding) {
 }
 
 // accept adds findings to the metadata that the rule packs (cdk-nag) read. An app that checks its
-// stacks with them finds them accepted, with the reason. A finding that an option would fix is not
-// accepted: an account that must comply should see it.
+// stacks with them finds them accepted, with the reason. If an option would fix a finding, it is
+// not accepted: an account that must comply should see it.
 func accept(c constructs.Construct, findings ...finding) {
 	resource := c.Node().DefaultChild().(awscdk.CfnResource)
 	var list []any

@@ -15,14 +15,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// alarm is an alarm on one metric: it goes off when the metric is at or above
-// the threshold in so many of the last periods, and is over when it is not. Missing
-// data is not a breach: a function without work reports nothing.
+// alarm is an alarm on one metric. It fires if the metric is at or above the threshold in of of the
+// last periods, and ends when it is not. Missing data is not a breach: a function without work
+// reports nothing.
 type alarm struct {
 	name, what string // what: the sentence in the notification
 	metric     awscloudwatch.IMetric
 	threshold  float64
-	of, last   int // datapoints of the last periods
+	of, last   int // datapoints among the last periods
 }
 
 // addAlarms declares the alarms of the declared resources.
@@ -45,12 +45,11 @@ func (l *Limiter) addAlarms() {
 	}
 }
 
-// urgent are the names of alarms that should wake somebody: the table slows down, which
-// may stop clients, or usage is being lost. The others can wait until the morning
-// (docs/operations.md).
+// urgent matches the names of alarms that should wake a person: the table is throttled, which may
+// stop clients, or usage is being lost. The others can wait until the morning (docs/operations.md).
 var urgent = regexp.MustCompile(`^(Table(Write|Read)|GSI[1-4]Write)Throttles$|(DroppedRecords|DestinationFailures)$`)
 
-// topic returns the topic of an alarm, nil: none.
+// topic returns the topic of an alarm, nil for none.
 func (l *Limiter) topic(name string) awssns.ITopic {
 	if p := l.props.Alarms; p.UrgentTopic != nil && urgent.MatchString(name) {
 		return p.UrgentTopic
@@ -76,7 +75,7 @@ func (l *Limiter) declare(a alarm) awscloudwatch.Alarm {
 	return declared
 }
 
-// functionAlarms watch that a function works, keeps up and loses nothing.
+// functionAlarms returns alarms that check that a function works, keeps up and loses nothing.
 func (l *Limiter) functionAlarms(
 	fn awslambda.Function, mapping awslambda.CfnEventSourceMapping, timeoutS int,
 ) []alarm {
@@ -106,10 +105,10 @@ func (l *Limiter) functionAlarms(
 	}
 }
 
-// deadMapping watches for buckets that are written to while the aggregator is not invoked: its
-// mapping is disabled, gone or cannot read the stream. No other alarm shows that, because a
-// function that is not invoked neither fails nor is late. A refused update, such as a denial, is no
-// successful request and no stream record.
+// deadMapping returns an alarm for buckets that are written while the aggregator is not invoked:
+// its mapping is disabled, gone or cannot read the stream. No other alarm shows this, because a
+// function that is not invoked neither fails nor is late. A refused update, such as a denial, is
+// neither a successful request nor a stream record.
 func (l *Limiter) deadMapping() alarm {
 	writes := l.updates("SampleCount", 5)
 	invocations := metric("AWS/Lambda", "Invocations", "Sum", 5, dimensions{"FunctionName": l.Aggregator.FunctionName()})
@@ -123,8 +122,8 @@ func (l *Limiter) deadMapping() alarm {
 		}), 1, 3, 3}
 }
 
-// tableAlarms watch for throttled requests: a throttled index throttles the
-// table's writes too, so each has an alarm of its own that says which.
+// tableAlarms returns alarms for throttled requests: a throttled index throttles the table's writes
+// too, so each index has its own alarm.
 func (l *Limiter) tableAlarms() (out []alarm) {
 	for _, index := range append([]string{""}, indexes()...) {
 		by, name, where := dimensions{"TableName": l.Table.TableName()}, "Table", "the table"
@@ -141,7 +140,7 @@ func (l *Limiter) tableAlarms() (out []alarm) {
 	return out
 }
 
-// objects counts the objects of a bucket. S3 reports it once a day.
+// objects returns the number of objects in a bucket. S3 reports it once a day.
 func objects(b awss3.Bucket) awscloudwatch.IMetric {
 	return metric("AWS/S3", "NumberOfObjects", "Average", 24*60,
 		dimensions{"BucketName": b.BucketName(), "StorageType": jsii.String("AllStorageTypes")})

@@ -10,12 +10,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// versionsKeptDays is how long a deleted archive object can be had back, where
-// objects expire.
+// versionsKeptDays is how long a deleted archive object can be restored, if objects expire.
 const versionsKeptDays = 30
 
-// archiveLifecycle is the lifecycle of archive objects. By default they stay: they are far smaller
-// than the 128 KB below which S3 moves none to a colder class.
+// archiveLifecycle returns the lifecycle of archive objects. By default they stay: they are far
+// below 128 KB, under which S3 moves no object to a colder class.
 func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	if l.props.ArchiveTransitionDays == 0 && l.props.ArchiveExpiryDays == 0 {
 		return nil
@@ -36,12 +35,13 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	return rule
 }
 
-// newBucket declares a private, encrypted bucket that refuses plain HTTP and TLS below 1.2. An
-// object is written once and never replaced; versions only keep deleted objects.
+// newBucket declares a private, encrypted bucket that refuses plain HTTP and TLS below 1.2. Objects
+// are written once and never replaced; versions only keep deleted objects.
 //
-// The bucket of failed records is the on-failure destination of both mappings. A bucket, because
-// the other destinations receive only the position of a batch that was given up, and the stream
-// forgets the records after a day. Nothing expires there: each object is usage or an audit event
+// The bucket of failed records is the on-failure destination of both mappings. It is a bucket
+// because the other destinations receive only the position of a batch that was given up, and the
+// stream drops its records after a day. Nothing expires there: each object is usage or an audit
+// event to be replayed.
 // that is to be replayed.
 func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule, versioned bool) awss3.Bucket {
 	var unversioned []finding

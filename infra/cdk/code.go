@@ -27,10 +27,9 @@ func code(function string, given awslambda.Code) awslambda.Code {
 	return awslambda.Code_FromAsset(jsii.String(dir), nil)
 }
 
-// build builds a function of the root module, in the version that the module of
-// the current folder requires, and returns the folder that it is in. The go tool
-// does nothing twice, and the bytes depend on the version only, so another
-// synthesis finds the same asset.
+// build builds a function of the root module, in the version that the module of the current folder
+// requires, and returns its folder. The go tool repeats no work, and the bytes depend only on the
+// version, so another synthesis finds the same asset.
 func build(function string) (dir string, err error) {
 	source, err := goTool("", "list", "-m", "-f", "{{.Dir}}", rootModule)
 	if err != nil {
@@ -54,14 +53,14 @@ func build(function string) (dir string, err error) {
 	return dir, err
 }
 
-// programFolder is where a program is built to. The folder of the source names its version,
-// so versions do not share a program.
+// programFolder returns the folder in which a program is built. It includes the source folder,
+// which names the version, so versions do not share a program.
 func programFolder(cache, source, function string) string {
 	version := sha256.Sum256([]byte(source))
 	return filepath.Join(cache, "zae-limiter-go", "functions", hex.EncodeToString(version[:8]), function)
 }
 
-// goTool runs the go command for Lambda and returns its output.
+// goTool runs the go command for Lambda's platform and returns its output.
 func goTool(dir string, args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir

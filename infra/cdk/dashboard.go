@@ -47,7 +47,8 @@ func (l *Limiter) addDashboard() {
 	l.Dashboard.AddWidgets(l.cost())
 }
 
-// functionGraphs are the batches' health, their age, and the aggregator's work on the buckets.
+// functionGraphs returns graphs of the batches' health, their age, and the aggregator's work on the
+// buckets.
 func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 	var batches, ages, work []awscloudwatch.IMetric
 	for _, fn := range l.functions() {
@@ -79,7 +80,7 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 	return out
 }
 
-// aggregatorUnits are the write units that the aggregator takes, which MaxWriteUnits bounds.
+// aggregatorUnits returns the aggregator's write units, which MaxWriteUnits bounds.
 func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 	if l.Aggregator == nil {
 		return nil
@@ -87,7 +88,7 @@ func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
 	return []awscloudwatch.IMetric{l.Metric(l.Aggregator, function.MetricWriteUnits, label("of these the aggregator's"))}
 }
 
-// cost estimates the cost of the last hours over a month of 30 days.
+// cost estimates the cost of a month of 30 days from the last hours.
 func (l *Limiter) cost() awscloudwatch.IWidget {
 	kind, statistic, mode := "Consumed", "Sum", "on demand"
 	expression := fmt.Sprintf("(FILL(w, 0) * %g + FILL(r, 0) * %g) / 1000000 * 720",
@@ -117,18 +118,18 @@ func (l *Limiter) functions() (out []awslambda.Function) {
 	return out
 }
 
-// latency is a percentile of the duration of updates.
+// latency returns a percentile of the duration of updates.
 func (l *Limiter) latency(percentile string) awscloudwatch.IMetric {
 	return with(label(percentile), l.updates(percentile, 1))
 }
 
-// updates is a statistic of the updates that were carried out; a request that is denied is none.
+// updates returns a statistic of successful updates; a denied request is not one.
 func (l *Limiter) updates(statistic string, minutes int) awscloudwatch.Metric {
 	return metric("AWS/DynamoDB", "SuccessfulRequestLatency", statistic, minutes,
 		dimensions{"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")})
 }
 
-// tableMetric is a metric of the table, or of an index if it is not empty.
+// tableMetric returns a metric of the table, or of an index if index is not empty.
 func (l *Limiter) tableMetric(name, index string) awscloudwatch.Metric {
 	by := dimensions{"TableName": l.Table.TableName()}
 	if index != "" {

@@ -15,11 +15,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// elsewhere checks Props.ExistingTable when the app is synthesized, if this app declares the
-// table. Setup checks a table that was imported when the stack is deployed.
+// elsewhere checks Props.ExistingTable during synthesis, if this app declares the table. If the
+// table is imported, the setup function checks it during deployment.
 type elsewhere struct{ l *Limiter }
 
-// Validate returns the faults that the limiter cannot work with, for the error of the synthesis,
+// Validate returns the faults that prevent the limiter from working, as errors of the synthesis,
 // and warns of the others.
 func (e *elsewhere) Validate() *[]*string {
 	is, ok, err := declaredTable(e.l.Table)
@@ -30,7 +30,7 @@ func (e *elsewhere) Validate() *[]*string {
 		e.l.warnOf(is)
 		d := is.description(*e.l.Table.Node().Path())
 		must := limitertable.Deployed()
-		must.TTLAttribute = d.Spec.TTLAttribute // which is warned of
+		must.TTLAttribute = d.Spec.TTLAttribute // a warning reports it
 		if p := e.l.props; p.Aggregator.Off && p.Archiver.Off {
 			must.StreamViewType = d.Spec.StreamViewType
 		}
@@ -47,7 +47,7 @@ func (e *elsewhere) Validate() *[]*string {
 	return jsii.Strings(problems...)
 }
 
-// declared has the properties of a table in CDK's resources, global or not.
+// declared is the properties of a table in CDK's resources, global or not.
 type declared struct {
 	KeySchema               []types.KeySchemaElement
 	AttributeDefinitions    []types.AttributeDefinition
@@ -59,7 +59,7 @@ type declared struct {
 	}
 	DeletionProtectionEnabled bool
 	Replicas                  []struct{ DeletionProtectionEnabled bool }
-	copies                    int // that CDK's older construct makes by custom resources
+	copies                    int // replicas that CDK's older construct creates with custom resources
 }
 
 // tableResource is a table of either kind.
@@ -115,7 +115,7 @@ func (is declared) description(name string) limitertable.Description {
 	return d
 }
 
-// warnOf warns of faults with which the limiter works all the same.
+// warnOf warns of faults that do not stop the limiter from working.
 func (l *Limiter) warnOf(is declared) {
 	protected := is.DeletionProtectionEnabled
 	for _, r := range is.Replicas {

@@ -16,23 +16,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// program has the properties in which the functions differ.
+// program is the properties that differ between the functions.
 type program struct {
 	id          string
 	description string
 	code        awslambda.Code
-	memoryMiB   int // Lambda gives CPU in proportion
+	memoryMiB   int // Lambda allocates CPU in proportion
 	timeoutS    int
 	reserved    int
 	env         map[string]*string
 	role        awsiam.IRole
-	rights      awsiam.Policy // nil: the role has its own
+	rights      awsiam.Policy // nil: the rights are in the role
 	logs        awslogs.LogGroup
 }
 
-// addAggregator declares the function that counts usage, refills buckets,
-// splits hot ones and merges them again. Its name is left to CloudFormation on
-// purpose: a Python client updates the code of a function called <stack>-aggregator.
+// addAggregator declares the function that counts usage, refills buckets, splits hot ones and
+// merges them again. CloudFormation names it on purpose: a Python client updates the code of a
+// function called <stack>-aggregator.
 func (l *Limiter) addAggregator() {
 	p, failed := l.props.Aggregator, l.FailedRecordsBucket
 	logs := l.newLogGroup("AggregatorLogs")
@@ -73,8 +73,8 @@ func (l *Limiter) addAggregator() {
 	l.AggregatorMapping = l.newAggregatorMapping()
 }
 
-// addArchiver declares the function that writes expired audit events to the
-// archive bucket. It cannot read or write the table.
+// addArchiver declares the function that writes expired audit events to the archive bucket. It
+// cannot read or write the table.
 func (l *Limiter) addArchiver() {
 	p, archive := l.props.Archiver, l.ArchiveBucket
 	logs := l.newLogGroup("ArchiverLogs")
@@ -100,7 +100,7 @@ func (l *Limiter) addArchiver() {
 }
 
 func (l *Limiter) newFunction(f program) awslambda.Function {
-	// The Go runtime collects garbage harder before Lambda would kill it.
+	// With this limit, the Go runtime collects garbage more often before Lambda would kill it.
 	f.env["GOMEMLIMIT"] = jsii.String(fmt.Sprintf("%dMiB", f.memoryMiB*9/10))
 	props := &awslambda.FunctionProps{
 		Description:                  jsii.String(f.description),
@@ -115,7 +115,7 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		Role:                         f.role,
 		LogGroup:                     f.logs,
 		LoggingFormat:                awslambda.LoggingFormat_JSON, // makes the functions' logger write JSON
-		// Else three lines of Lambda's own are billed for each invocation.
+		// Otherwise three lines of Lambda's own are billed for each invocation.
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 	}
 	if !option.IsToken(l.props.LogLevel) {
@@ -134,22 +134,22 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 	accept(fn, everywhere("LambdaDLQ", "It is not invoked asynchronously: what its mapping gives up is kept in a "+
 		"bucket, and CloudFormation waits for the answer of setup.")...)
 	resource := fn.Node().DefaultChild().(awslambda.CfnFunction)
-	if level := l.props.LogLevel; option.IsToken(level) { // the construct takes none that it does not know
+	if level := l.props.LogLevel; option.IsToken(level) { // the construct accepts no token
 		resource.AddPropertyOverride(jsii.String("LoggingConfig.ApplicationLogLevel"), level)
 	}
 	if key := l.props.EnvironmentKey; key != nil {
-		// Not by the construct, which would give the role a second policy.
+		// The construct would give the role a second policy.
 		resource.SetKmsKeyArn(key.KeyArn())
 	}
 	if l.props.Tracing {
-		// Not by the construct, which would give the role a second policy.
+		// The construct would give the role a second policy.
 		resource.SetTracingConfig(&awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")})
 	}
 	return fn
 }
 
-// newLogGroup declares a function's log group, so that its retention is ours
-// and its role needs no right to create groups.
+// newLogGroup declares a function's log group, so we control its retention, and its role needs no
+// right to create groups.
 func (l *Limiter) newLogGroup(id string) awslogs.LogGroup {
 	group := awslogs.NewLogGroup(l.Construct, jsii.String(id), &awslogs.LogGroupProps{
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
@@ -159,8 +159,8 @@ func (l *Limiter) newLogGroup(id string) awslogs.LogGroup {
 	return group
 }
 
-// letLogsUseTheirKey extends the policy of the key of the log groups, if it is one of
-// this app. The groups are not named: they and the key would wait for each other.
+// letLogsUseTheirKey extends the policy of the log groups' key, if the key is of this app. The
+// policy does not name the groups, because then the groups and the key would depend on each other.
 func (l *Limiter) letLogsUseTheirKey() {
 	if l.props.LogKey == nil {
 		return

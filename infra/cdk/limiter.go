@@ -91,9 +91,9 @@ func New(scope constructs.Construct, id string, props *Props) *Limiter {
 	return l
 }
 
-// child returns the ids of the construct and its ancestors in the stack, followed by name. It
-// leaves out ids "Default", and characters that a logical id must not have. Logical ids that must
-// never change are made so.
+// child returns the ids of the construct and its ancestors in the stack, followed by name, without
+// ids "Default" and without characters that are invalid in a logical id. It makes the logical ids
+// that must never change.
 func (l *Limiter) child(name string) *string {
 	id := ""
 	for node := constructs.Construct(l); !isStack(node); node = node.Node().Scope().(constructs.Construct) {
@@ -108,13 +108,13 @@ var noLogicalID = regexp.MustCompile(`[^A-Za-z0-9]`)
 
 func isStack(c constructs.Construct) bool { return *awscdk.Stack_IsStack(c) }
 
-// fixLogicalID pins the logical id of a resource that keeps data.
+// fixLogicalID pins the logical id of a resource that holds data.
 func (l *Limiter) fixLogicalID(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(l.child(id))
 }
 
-// keep is the removal policy of resources that hold data. A first deployment that fails deletes the
-// resources it has made: they are empty, and in the way of the next one.
+// keep returns the removal policy of resources that hold data. If a first deployment fails, its
+// resources are deleted: they are empty, and would obstruct the next deployment.
 func (l *Limiter) keep() awscdk.RemovalPolicy {
 	if l.props.RemovalPolicy == "destroy" {
 		return awscdk.RemovalPolicy_DESTROY

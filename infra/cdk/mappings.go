@@ -13,32 +13,32 @@ import (
 
 // The common settings of both event source mappings.
 const (
-	// A batch is given up, with its payload, well before the stream forgets
-	// it after 24 hours.
+	// A batch is given up, with its payload, well before its records leave the stream after 24
+	// hours.
 	maximumRecordAgeS = 6 * 60 * 60
-	// As many as there may be, so that the age alone bounds an outage: AWS does not say how long it
-	// pauses between retries, and a record that was given up is counted by nobody. The functions
-	// set hopeless records aside, which do not block the records behind them.
+	// The maximum, so that only the age bounds an outage: AWS does not document the pauses between
+	// retries, and a record that was given up is not counted. The functions set hopeless records
+	// aside, so they do not block the records after them.
 	maximumRetryAttempts = 10000
 )
 
-// mapping has the settings in which the two mappings differ.
+// mapping is the settings that differ between the two mappings.
 type mapping struct {
 	id                         string
 	function                   awslambda.Function
 	batch, window, parallelism int
-	tumbling                   int // seconds, 0: no window
+	tumbling                   int // seconds; 0: no window
 	paused                     bool
 	filter                     pattern
 }
 
-// newAggregatorMapping feeds every write of a bucket to the aggregator, the first and the last one
-// included: an INSERT already carries consumption, and the image in a REMOVE the last counters. A
+// newAggregatorMapping sends every write of a bucket to the aggregator, including the first and the
+// last: an INSERT already contains consumption, and the image in a REMOVE the last counters. A
 // tumbling window lets usage be counted once for many batches.
 //
 // One partition of the table can write a batch of 1,000 in a second; the more changes a batch
-// holds, the fewer writes usage costs per change. By default one batch of a stream shard is under
-// way at a time, for the same reason.
+// holds, the fewer writes usage costs per change. By default only one batch of a stream shard is
+// processed at a time, for the same reason.
 func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 	p := l.props.Aggregator
 	return l.newMapping(mapping{
@@ -51,8 +51,8 @@ func (l *Limiter) newAggregatorMapping() awslambda.CfnEventSourceMapping {
 	})
 }
 
-// newArchiverMapping feeds the audit events that DynamoDB's time to live
-// removed to the archiver. A removal by anybody else has no user identity.
+// newArchiverMapping sends the audit events that DynamoDB's time to live removed to the archiver.
+// Other removals have no user identity.
 func (l *Limiter) newArchiverMapping() awslambda.CfnEventSourceMapping {
 	p := l.props.Archiver
 	return l.newMapping(mapping{
@@ -69,32 +69,32 @@ func (l *Limiter) newArchiverMapping() awslambda.CfnEventSourceMapping {
 	})
 }
 
-// pattern is one level of an event filter. Lambda drops whatever does not
-// match without a trace, so filters are tested against real stream records.
+// pattern is one level of an event filter. Lambda silently drops everything that does not match, so
+// filters are tested against real stream records.
 type pattern map[string]any
 
 // newMapping declares an event source mapping on the table's stream.
 //
-// It starts at the oldest record: all writes between the creation of the table and of the mapping
-// are seen. A mapping that has to be created again reads up to a day once more. Records younger
-// than the maximum age reach the functions, which know the records that they have counted or
-// archived. Older ones go to the failed records bucket and set off its alarm. Only the records that
-// a Python aggregator has counted of an adopted table would be counted again; the mapping is paused
-// until they are old enough. To start at the newest record instead would lose the writes until the
-// mapping first polls, and CloudFormation makes another mapping when its start is changed.
+// It starts at the oldest record, so all writes between the creation of the table and of the
+// mapping are seen. A mapping that is created again reads up to a day again. Records younger than
+// the maximum age reach the functions, which detect the records that they have counted or archived.
+// Older ones go to the failed records bucket and fire its alarm. Only records of an adopted table
+// that a Python aggregator has counted would be counted again; the mapping is paused until they are
+// old enough. Starting at the newest record instead would lose the writes until the mapping first
+// polls, and CloudFormation creates another mapping when its start changes.
 func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 	return awslambda.NewCfnEventSourceMapping(l.Construct, jsii.String(m.id), &awslambda.CfnEventSourceMappingProps{
 		EventSourceArn:   l.Table.TableStreamArn(),
 		FunctionName:     m.function.FunctionArn(),
 		StartingPosition: jsii.String("TRIM_HORIZON"),
-		Enabled:          jsii.Bool(!m.paused), // written, so that an update enables it again
+		Enabled:          jsii.Bool(!m.paused), // set explicitly, so that an update enables it again
 		FilterCriteria: &awslambda.CfnEventSourceMapping_FilterCriteriaProperty{
 			Filters: []any{&awslambda.CfnEventSourceMapping_FilterProperty{Pattern: jsii.String(m.filter.json())}},
 		},
 		BatchSize:                      jsii.Number(m.batch),
 		MaximumBatchingWindowInSeconds: jsii.Number(m.window),
 		ParallelizationFactor:          jsii.Number(m.parallelism),
-		TumblingWindowInSeconds:        jsii.Number(m.tumbling), // 0 too: Lambda keeps settings that an update leaves out
+		TumblingWindowInSeconds:        jsii.Number(m.tumbling), // 0 too: Lambda keeps settings that an update omits
 		FunctionResponseTypes:          jsii.Strings("ReportBatchItemFailures"),
 		BisectBatchOnFunctionError:     jsii.Bool(true),
 		MaximumRecordAgeInSeconds:      jsii.Number(maximumRecordAgeS),
@@ -108,8 +108,9 @@ func (l *Limiter) newMapping(m mapping) awslambda.CfnEventSourceMapping {
 	})
 }
 
-// tumbling is how long usage is folded before it is written, in seconds. AWS does not document the
-// state of a window when several batches of a shard are under way at once, so there is none then.
+// tumbling returns how long usage is folded before it is written, in seconds. AWS does not document
+// the state of a window when several batches of a shard are processed at once, so there is no
+// window then.
 func (p AggregatorProps) tumbling() int {
 	if p.FoldOff || p.Parallelization > 1 {
 		return 0
@@ -117,7 +118,7 @@ func (p AggregatorProps) tumbling() int {
 	return p.FoldSeconds
 }
 
-// json renders the pattern with its keys in order.
+// json returns the pattern as JSON with sorted keys.
 func (p pattern) json() string {
 	b, err := json.Marshal(p)
 	if err != nil {

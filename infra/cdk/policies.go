@@ -41,12 +41,12 @@ var (
 	wholeActions = []string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}
 )
 
-// policy has the properties in which the policies differ.
+// policy is the properties that differ between the policies.
 type policy struct {
 	id, description string   // of the managed policy
-	inNamespace     string   // description of the one for the namespace of the principal's tag
+	inNamespace     string   // description of the policy for the namespace in the principal's tag
 	read, write     []string // actions on items
-	query           bool     // and queries of the table and its indexes, and its description
+	query           bool     // queries of the table and its indexes are allowed, and mentioned in the description
 	everything      bool     // it writes more than buckets
 }
 
@@ -63,11 +63,12 @@ var policies = map[Policy]policy{
 		read:        getActions, query: true},
 }
 
-// namespaceID is the form of an id: in a policy, a star would stand for others too, and the id _
+// namespaceID is the form of an id: in a policy, a star would match other ids too, and the id _ is
 // for the records of the table itself.
 var namespaceID = regexp.MustCompile(`\A([A-Za-z0-9-][A-Za-z0-9_-]*|_[A-Za-z0-9_-]+)\z`)
 
-// addPolicies declares the managed policies, of all namespaces and of the one of the principal's tag.
+// addPolicies declares the managed policies, for all namespaces and for the namespace in the
+// principal's tag.
 func (l *Limiter) addPolicies() {
 	l.Policies, l.NamespacePolicies = map[Policy]awsiam.ManagedPolicy{}, map[Policy]awsiam.ManagedPolicy{}
 	tagged := []string{"${aws:PrincipalTag/" + NamespaceTag + "}"}
@@ -115,11 +116,11 @@ func (l *Limiter) Grant(grantee awsiam.IGrantable, p Policy, namespaceIDs ...str
 	return all
 }
 
-// statements returns the rights of a policy. With namespaces they are bound to partition keys
-// that begin with one of them. The table's own records, which name namespaces and the version,
-// can then be read by key. They cannot be listed, so that no tenant learns of another. All keys
-// of a request must be in one statement. So one statement has the keys of both, because a limiter
-// whose configuration is due again asks for both at once.
+// statements returns the rights of a policy. With namespaces, they apply only to partition keys
+// that begin with one of them. The table's own records, which contain the namespaces' names and the
+// version, can then be read by key, but not listed, so no tenant can discover another. All keys of
+// a request must be in one statement. So one statement has the keys of both, because a limiter that
+// renews its configuration requests both at once.
 func (l *Limiter) statements(p policy, namespaces []string) []statement {
 	var out []statement
 	on := func(actions []string) statement { return allow(actions, l.Table.TableArn()) }
@@ -143,7 +144,7 @@ func (l *Limiter) statements(p policy, namespaces []string) []statement {
 	for _, ns := range namespaces {
 		items = append(items, ns+"/*")
 		buckets = append(buckets, ns+bucketKeys)
-		entries = append(entries, ns) // the partition key of GSI4 is the bare id
+		entries = append(entries, ns) // the partition key of GSI4 is only the id
 		if acquires {
 			shared = append(shared, acquiring(ns)...)
 		} else {
@@ -169,13 +170,13 @@ func (l *Limiter) statements(p policy, namespaces []string) []statement {
 	return append(out, key...)
 }
 
-// bucketKeys are the partition keys of buckets, behind a namespace's id. All that
-// acquiring writes is there; limits, entities, usage and audit events are elsewhere.
+// bucketKeys are the partition keys of buckets, after a namespace's id. Acquiring writes nothing
+// else; limits, entities, usage and audit events have other keys.
 const bucketKeys = "/" + layout.BucketPKPart + "*"
 
-// acquiring returns the partition keys that acquiring reads in a namespace: of buckets, and of
-// limits. Usage has the key of its entity, which IAM cannot distinguish from its limits; audit
-// events have other keys.
+// acquiring returns the partition keys that acquiring reads in a namespace: of buckets and of
+// limits. Usage has the key of its entity, which IAM cannot distinguish from the entity's limits;
+// audit events have other keys.
 func acquiring(ns string) []string {
 	return []string{ns + bucketKeys, ns + "/" + layout.EntityPKPart + "*", ns + "/" + layout.ResourcePKPart + "*",
 		ns + layout.SystemPKSuffix}
@@ -188,14 +189,13 @@ func (l *Limiter) indexArns() (out []*string) {
 	return out
 }
 
-// under binds a statement on single items to partition keys. Each of its requests has one.
+// under restricts a statement on single items to partition keys. Each of its requests has one.
 func under(s statement, keys ...string) statement {
 	return s.when("ForAllValues:StringLike", "dynamodb:LeadingKeys", keys)
 }
 
-// leading is under for requests with which one namespace may not learn of another. A request
-// without a partition key would satisfy a condition on all of them; the second condition refuses
-// it.
+// leading is under for requests that must not reveal one namespace to another. A request without a
+// partition key would satisfy a condition on all keys; the second condition refuses it.
 func leading(s statement, keys []string) statement {
 	return under(s, keys...).when("Null", "dynamodb:LeadingKeys", "false")
 }

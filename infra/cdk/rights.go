@@ -46,12 +46,13 @@ func policyStatements(all []statement) *[]awsiam.PolicyStatement {
 	return &out
 }
 
-// newRights declares a policy of a role or user that was made elsewhere, in the limiter's own
-// stack. If the rights were in the role's stack, the two stacks would wait for each other: the
-// function's for the role, and the role's for the table that the rights name. A role that was
-// imported as it is gets none.
+// newRights declares a policy of a role or user that was created elsewhere, in the limiter's own
+// stack. In the role's stack, the rights would make the two stacks depend on each other: the
+// function's on the role, and the role's on the table that the rights name. A role imported as
+// immutable gets no rights.
 //
-// The name has the limiter's path and region in it: several limiters may give rights to one role.
+// The name includes the limiter's path and region, because several limiters may give rights to one
+// role.
 func (l *Limiter) newRights(id, purpose string, of awsiam.IIdentity) awsiam.Policy {
 	stack := awscdk.Stack_Of(l)
 	name := *awscdk.Names_UniqueResourceName(l, &awscdk.UniqueResourceNameOptions{MaxLength: jsii.Number(60)}) +
@@ -62,8 +63,8 @@ func (l *Limiter) newRights(id, purpose string, of awsiam.IIdentity) awsiam.Poli
 	return p
 }
 
-// whereRightsGo returns the receiver of a grant's statements: the grantee, whose stack then waits
-// for the limiter's. If the limiter's stack waits for the grantee's already, it is a policy in the
+// whereRightsGo returns the receiver of a grant's statements: the grantee, whose stack then depends
+// on the limiter's. If the limiter's stack already depends on the grantee's, it is a policy in the
 // limiter's stack.
 func (l *Limiter) whereRightsGo(grantee awsiam.IGrantable) awsiam.IGrantable {
 	of, ok := grantee.GrantPrincipal().(awsiam.IIdentity)
@@ -77,7 +78,7 @@ func (l *Limiter) whereRightsGo(grantee awsiam.IGrantable) awsiam.IGrantable {
 	return l.newRights(id, "grants", of)
 }
 
-// waitsFor reports whether the limiter's stack is deployed after another one: because the
+// waitsFor reports whether the limiter's stack is deployed after another one, because the
 // properties refer to a resource in it, or because the app requires it.
 func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 	own := awscdk.Stack_Of(l)
@@ -101,8 +102,8 @@ func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 
 func same(a, b constructs.IConstruct) bool { return *a.Node().Path() == *b.Node().Path() }
 
-// texts are all texts of the properties, and the names of resources made elsewhere: where they
-// refer to another stack, they hold tokens.
+// texts returns all texts of the properties, and the names of resources created elsewhere. If they
+// refer to another stack, they contain tokens.
 func (p *Props) texts() (out []string) {
 	option.Walk(p, func(_ reflect.StructField, is reflect.Value) { out = append(out, fmt.Sprint(is)) })
 	add := func(s *string) { out = append(out, *s) }

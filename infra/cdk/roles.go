@@ -11,19 +11,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 )
 
-// Object keys that the roles may write. With the table's indexes, and actions
-// on a customer key, these are the only wildcards in the policies: an object
-// key cannot be known before it is written.
+// Object keys that the roles may write. Together with the table's indexes and actions on a customer
+// key, these are the only wildcards in the policies, because an object's key is unknown before it
+// is written.
 const (
 	archiveKeys       = archive.PrefixAudit + "*"
-	malformedKeys     = archive.PrefixMalformed + "*" // records that no function can read, kept whole
+	malformedKeys     = archive.PrefixMalformed + "*" // unreadable records, stored completely
 	failedRecordsKeys = "aws/lambda/*"                // Lambda's prefix for given-up batches
 )
 
 // newRole declares an execution role with exactly the rights of the statements, or adds them to a
-// given role. The policy of a role made here is part of it, so it exists before anything that uses
-// the role is created. For a given role newRole returns its policy, which the function has to wait
-// for.
+// given role. The policy of a role declared here is part of it, so it exists before anything that
+// uses the role is created. For a given role newRole returns its policy, on which the function must
+// depend.
 func (l *Limiter) newRole(
 	id, purpose string, given awsiam.IRole, statements []statement,
 ) (awsiam.IRole, awsiam.Policy) {
@@ -56,7 +56,7 @@ func rightsOfFunctions() []finding {
 			[]any{"Resource::*"}})
 }
 
-// name makes the name of a role or policy; nil leaves it to CloudFormation.
+// name returns the name of a role or policy; nil leaves it to CloudFormation.
 func (l *Limiter) name(format, purpose string) *string {
 	if format == "" {
 		return nil
@@ -64,13 +64,13 @@ func (l *Limiter) name(format, purpose string) *string {
 	return jsii.String(strings.ReplaceAll(format, "{}", l.props.TableName+"-"+purpose))
 }
 
-// environmentStatements returns the rights that any function needs for its environment: traces, a
+// environmentStatements returns the rights that every function needs for its environment: traces, a
 // VPC's network interfaces, encrypted variables.
 func (l *Limiter) environmentStatements() (out []statement) {
 	if l.props.Tracing {
 		out = append(out, allow([]string{"xray:PutTelemetryRecords", "xray:PutTraceSegments"}, jsii.String("*")))
 	}
-	if l.props.Network.VPC != nil { // Lambda makes and removes the interfaces with the function's own role
+	if l.props.Network.VPC != nil { // Lambda creates and removes the interfaces with the function's own role
 		out = append(out, allow([]string{
 			"ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
 			"ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses",
@@ -82,7 +82,7 @@ func (l *Limiter) environmentStatements() (out []statement) {
 	return out
 }
 
-// streamStatements returns the rights that any function fed by the stream needs. Lambda polls the
+// streamStatements returns the rights of every function that reads the stream. Lambda polls the
 // stream and delivers given-up batches with the function's own role.
 func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 	failed := l.FailedRecordsBucket
@@ -110,7 +110,7 @@ func (l *Limiter) alertStatements() []statement {
 	return nil
 }
 
-// target returns the ARN that alerts are sent to, nil for none.
+// target returns the ARN of the alerts' destination, nil for none.
 func (p AlertProps) target() *string {
 	switch {
 	case p.Bus != nil:
@@ -128,9 +128,9 @@ func logStatement(logs awslogs.LogGroup) statement {
 // keyFamilies are the actions on a customer key that end in a wildcard.
 var keyFamilies = []any{"Action::kms:GenerateDataKey*", "Action::kms:ReEncrypt*"}
 
-// keyOfTable returns the rights on the customer key that AWS asks for, to read an encrypted table
-// or its stream, or also to write the table; none without a key. They hold only for DynamoDB's
-// calls on behalf of the caller: nobody can use the key itself.
+// keyOfTable returns the rights on the customer key that AWS requires to read an encrypted table or
+// its stream, and if writes is set, to write the table; none without a key. They apply only to
+// DynamoDB's calls on behalf of the caller, which cannot use the key directly.
 func (l *Limiter) keyOfTable(writes bool) []statement {
 	actions := []string{"kms:Decrypt", "kms:DescribeKey"}
 	if writes {
@@ -151,8 +151,9 @@ func (l *Limiter) onKey(service string, actions []string) []statement {
 	return []statement{l.via(allow(actions, l.Key.KeyArn()), service)}
 }
 
-// via binds rights on a key to calls by an AWS service of this region for the caller. KMS names the
-// service with the suffix amazonaws.com in all partitions, even where its domain has another.
+// via restricts rights on a key to calls by an AWS service of this region for the caller. KMS uses
+// the service name with the suffix amazonaws.com in all partitions, even if its domain has another
+// one.
 func (l *Limiter) via(s statement, service string) statement {
 	return s.when("StringEquals", "kms:ViaService",
 		service+"."+*awscdk.Stack_Of(l.Construct).Region()+".amazonaws.com")

@@ -13,27 +13,26 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 )
 
-// setupType is the type of the custom resource that registers namespaces and
-// writes the version record.
+// setupType is the type of the custom resource that registers namespaces and writes the version
+// record.
 const setupType = "Custom::ZaeLimiterSetup"
 
 const (
 	// setupTimeoutS is enough for a manifest of a thousand limits.
 	setupTimeoutS = 240
 
-	// setupEventAgeS is the time in which Lambda begins an invocation that waits for concurrency,
-	// or repeats one whose answer was lost.
+	// setupEventAgeS is how long Lambda tries to begin an invocation that waits for concurrency,
+	// and repeats one whose answer was lost.
 	setupEventAgeS = 300
 
-	// setupWaitS is how long CloudFormation waits for an answer. Then it rolls back, and nothing may
-	// come after that. Its default is an hour, for a function that cannot even start.
+	// setupWaitS is how long CloudFormation waits for an answer. Then it rolls back, and nothing
+	// may follow. The default is an hour, even for a function that cannot start.
 	setupWaitS = 600
 )
 
-// addSetup declares the function that registers namespaces, writes the version
-// record and applies manifests, and the custom resource that invokes it: on the
-// first deployment, and whenever its properties change, as with another table or stream.
-// Doing it again changes nothing.
+// addSetup declares the function that registers namespaces, writes the version record and applies
+// manifests, and the custom resource that invokes it: on the first deployment, and whenever its
+// properties change, for example with another table or stream. Repeating it changes nothing.
 func (l *Limiter) addSetup() {
 	logs := l.newLogGroup("SetupLogs")
 	role, rights := l.newRole("SetupRole", "setup", l.props.Setup.Role,
@@ -59,7 +58,7 @@ func (l *Limiter) addSetup() {
 		function.SetupNamespaces:       l.props.Namespaces,
 		function.SetupAuditRetention:   strconv.Itoa(l.props.AuditRetentionDays),
 		function.SetupSchemaVersion:    namespace.Schema,
-		function.SetupResourceRevision: "1", // raise it to have the function run again everywhere
+		function.SetupResourceRevision: "1", // increase it to make the function run again everywhere
 	}
 	if stream := l.Table.TableStreamArn(); stream != nil {
 		properties[function.SetupStream] = stream
@@ -70,7 +69,7 @@ func (l *Limiter) addSetup() {
 	setup := awscdk.NewCustomResource(l.Construct, jsii.String("Namespaces"), &awscdk.CustomResourceProps{
 		ResourceType:   jsii.String(setupType),
 		ServiceTimeout: awscdk.Duration_Seconds(jsii.Number(setupWaitS)),
-		// Its deletion does nothing, and one that is not answered would keep the stack there.
+		// Its deletion does nothing, and an unanswered one would keep the stack from being deleted.
 		RemovalPolicy: awscdk.RemovalPolicy_RETAIN,
 		ServiceToken:  l.Setup.FunctionArn(),
 		Properties:    &properties,
@@ -80,7 +79,7 @@ func (l *Limiter) addSetup() {
 
 // aggregatorStatements returns the aggregator's rights on the table: to read and write buckets,
 // usage and the lists of owed sums. Usage has the partition key of its entity, so IAM cannot
-// exclude the entity's limits; everything else is out of reach.
+// exclude the entity's limits; everything else is inaccessible.
 func (l *Limiter) aggregatorStatements() []statement {
 	buckets, entities := "*"+bucketKeys, "*/"+layout.EntityPKPart+"*"
 	on := func(keys []string, actions ...string) statement {
@@ -94,9 +93,9 @@ func (l *Limiter) aggregatorStatements() []statement {
 }
 
 // setupStatements returns the setup function's rights on the table. Without manifests it can read
-// and write the table's own namespace and the system configuration of others, no bucket and no
-// limit of any entity. Manifests need the rights of an administration that registers no namespaces:
-// limits are stored with their audit events, and brought to the buckets that exist.
+// and write the table's own namespace and the system configuration of others, but no buckets and no
+// limits of entities. Manifests need the rights of an administration that registers no namespaces:
+// limits are stored with their audit events, and applied to existing buckets.
 func (l *Limiter) setupStatements() []statement {
 	actions := []string{"dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 	look := allow([]string{"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"}, l.Table.TableArn())
@@ -105,7 +104,7 @@ func (l *Limiter) setupStatements() []statement {
 		return []statement{look, records}
 	}
 	var lists []*string
-	for _, index := range []string{layout.IndexGSI2, layout.IndexGSI3, layout.IndexGSI4} { // which list buckets
+	for _, index := range []string{layout.IndexGSI2, layout.IndexGSI3, layout.IndexGSI4} { // these list buckets
 		lists = append(lists, jsii.String(*l.Table.TableArn()+"/index/"+index))
 	}
 	return []statement{

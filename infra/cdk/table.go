@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// newTable declares the single table. Its name is fixed, because that is how
-// clients of either language find it.
+// newTable declares the single table. Its name is fixed, because clients of both languages find it
+// by name.
 func (l *Limiter) newTable() awsdynamodb.ITable {
 	p := l.props.Table
 	recovery := &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)}
@@ -59,7 +59,7 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 	return t
 }
 
-// indexes are the names of the table's indexes.
+// indexes returns the names of the table's indexes.
 func indexes() []string {
 	return []string{layout.IndexGSI1, layout.IndexGSI2, layout.IndexGSI3, layout.IndexGSI4}
 }
@@ -79,8 +79,8 @@ func (p TableProps) addIndex(t awsdynamodb.Table, name, pk, sk string, projectio
 
 func (p TableProps) provisioned() bool { return p.BillingMode == "provisioned" }
 
-// scale has auto scaling follow the consumption of the table and of each index, within the same
-// bounds. An index that cannot follow throttles writes of the table.
+// scale makes auto scaling follow the consumption of the table and of each index, within the same
+// bounds. An index that cannot follow throttles the table's writes.
 func (p TableProps) scale(t awsdynamodb.Table) {
 	if !p.provisioned() {
 		return
@@ -100,7 +100,7 @@ func stringKey(name string) *awsdynamodb.Attribute {
 	return &awsdynamodb.Attribute{Name: jsii.String(name), Type: awsdynamodb.AttributeType_STRING}
 }
 
-// number is a number that is left out when it is zero.
+// number returns nil for zero, so that the number is left out.
 func number(n int) *float64 {
 	if n == 0 {
 		return nil

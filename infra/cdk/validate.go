@@ -50,7 +50,7 @@ func (p *Props) Validate() error {
 	return errors.Join(append(problems, err)...)
 }
 
-// maxThresholds is how long the text of thresholds may be: Lambda bounds a function's environment.
+// maxThresholds bounds the text of thresholds, because Lambda limits a function's environment.
 const maxThresholds = 2000
 
 // alerts returns the errors of thresholds, and of their destinations.
@@ -105,11 +105,11 @@ func (p TableProps) capacity() (problems []error) {
 	return problems
 }
 
-// maxManifests is how many bytes of manifests a deployment takes: CloudFormation
+// maxManifests is the greatest total size of manifests in a deployment, in bytes: CloudFormation
 // sends them to the setup function in one event.
 const maxManifests = 100 << 10
 
-// declared returns the namespaces of the manifests, or all that is wrong with them.
+// declared returns the namespaces of the manifests, or all their errors.
 func (p *Props) declared() (namespaces []string, err error) {
 	var problems []error
 	size := 0
@@ -139,11 +139,11 @@ func (p *Props) declared() (namespaces []string, err error) {
 	return namespaces, errors.Join(problems...)
 }
 
-// maxNameLength is how long the name of a role may be.
+// maxNameLength is the greatest length of a role's name.
 const maxNameLength = 64
 
 // withDefaults returns a copy with the default in every zero field that has one. Namespaces that
-// are empty but not nil stay so: then only the namespaces of manifests are registered.
+// are empty but not nil stay so: then only the manifests' namespaces are registered.
 func (p *Props) withDefaults() *Props {
 	var out Props
 	if p != nil {

@@ -3,11 +3,11 @@
 //	go run ./infra/release -version v0.1.0
 //
 // It tags the current commit, once the changelog has a heading for the version. The root module is
-// tagged as it is. The nested modules find it by a replace here. So they are tagged on a commit off
-// the branch, in which they require it in this version instead. Before that it builds every module
-// without a replace. The tool for five platforms, the functions and a CloudFormation template of
-// the stack, with their SHA-256 sums, are in dist/release afterwards. Nothing is pushed: the last
-// line says how.
+// tagged as it is. The nested modules find it with a replace in this repository, so they are tagged
+// on a commit outside the branch, in which they require that version instead. Before that it builds
+// every module without a replace. It leaves the tool for five platforms, the functions and a
+// CloudFormation template of the stack, with their SHA-256 sums, in dist/release. Nothing is
+// pushed: the last line explains how.
 package main
 
 import (
@@ -47,7 +47,7 @@ type run struct {
 	root, version string
 	platforms     []string
 	out           io.Writer
-	tree          string // a working tree of its own, in which the modules are changed
+	tree          string // a separate working tree in which the modules are changed
 }
 
 func (r *run) all(ctx context.Context) (err error) {
@@ -112,7 +112,7 @@ func (r *run) ready(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// tags are the tags of all modules, the root's first.
+// tags returns the tags of all modules, the root's first.
 func (r *run) tags() []string {
 	out := []string{r.version}
 	for _, folder := range release.Nested {
@@ -121,7 +121,7 @@ func (r *run) tags() []string {
 	return out
 }
 
-// modules has the modules further down require the root in the version, and builds them.
+// modules makes the nested modules require the root in the version, and builds them.
 func (r *run) modules(ctx context.Context, proxy string) error {
 	env, err := release.Environ(proxy)
 	if err == nil {
@@ -193,7 +193,7 @@ func (r *run) programs(ctx context.Context) error {
 	return sums(dist)
 }
 
-// pack puts a function into the archive that Lambda takes.
+// pack puts a function into an archive for Lambda.
 func pack(dist, function, version string) error {
 	file := filepath.Join(dist, function)
 	program, err := os.ReadFile(file)
@@ -208,7 +208,7 @@ func pack(dist, function, version string) error {
 		os.Remove(file))
 }
 
-// template writes the stack as a template for CloudFormation alone.
+// template writes the stack as a template that needs only CloudFormation.
 func (r *run) template(dist string) error {
 	text, err := os.ReadFile(filepath.Join(r.tree, "infra", "cdk", "app", "template.golden.json"))
 	if err != nil {
@@ -220,7 +220,7 @@ func (r *run) template(dist string) error {
 	return os.WriteFile(filepath.Join(dist, "zae-limiter-"+r.version+".template.json"), text, 0o644)
 }
 
-// sums writes the SHA-256 sums of all files in a folder, as sha256sum -c reads them.
+// sums writes the SHA-256 sums of all files in a folder, in the format of sha256sum -c.
 func sums(dist string) error {
 	files, err := os.ReadDir(dist)
 	if err != nil {
@@ -237,7 +237,8 @@ func sums(dist string) error {
 	return os.WriteFile(filepath.Join(dist, "SHA256SUMS"), []byte(out.String()), 0o644)
 }
 
-// tag tags the root where it is, and the others on a commit of their own, which is made first: it may fail.
+// tag tags the root in its place, and the others on a separate commit, which is made first, because
+// it may fail.
 func (r *run) tag(ctx context.Context) error {
 	what := "release " + r.version
 	for _, args := range [][]string{

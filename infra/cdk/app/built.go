@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// checkBuilt reports every named function that dist has no arm64 Linux
-// program of. Lambda would take anything, and fail at the first record.
+// checkBuilt reports every named function without an arm64 Linux program in dist. Lambda would
+// accept anything, and fail at the first record.
 func checkBuilt(dist string, functions ...string) error {
 	var problems []error
 	for _, name := range functions {

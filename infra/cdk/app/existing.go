@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// checkExisting refuses a table made elsewhere whose stream, key or indexes the functions could not
-// work with, and warns of its risks. If it cannot read the table, the setup function checks it when
-// the stack is deployed.
+// checkExisting refuses an existing table whose stream, key or indexes the functions cannot work
+// with, and warns of its risks. If it cannot read the table, the setup function checks it during
+// deployment.
 func checkExisting(ctx context.Context, opts options) error {
 	if opts.ExistingStreamARN == "" {
 		return nil
@@ -34,7 +34,7 @@ func checkExisting(ctx context.Context, opts options) error {
 			strings.Join(is.Replicas, ", "))
 	}
 	must := limitertable.Deployed()
-	must.TTLAttribute = is.Spec.TTLAttribute // without it items are only kept for longer
+	must.TTLAttribute = is.Spec.TTLAttribute // without it, items are only kept longer
 	if err := must.Check(is); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
-// The CDK app: one stack with nothing but a limiter in it. The CDK command line
-// tool starts it (cdk.json at the repository root); it needs no credentials to
-// synthesize. With credentials it asks CloudFormation for the template that is
-// deployed, to refuse an update that would lose the table.
+// The CDK app: one stack that contains only a limiter. The CDK command-line tool starts it
+// (cdk.json at the repository root). It needs no credentials to synthesize. With credentials, it
+// reads the deployed template from CloudFormation, to refuse an update that would lose the table.
 package main
 
 import (
@@ -36,14 +35,14 @@ func main() {
 	}
 }
 
-// root is the repository root, seen from infra/cdk, which is where cdk.json starts the app. The
-// command line tool runs in the root, and every file name that it passes in the environment is
-// relative to it. So the app goes there before the constructs start.
+// root is the repository root relative to infra/cdk, in which cdk.json starts the app. The
+// command-line tool runs in the root, and every file name that it passes in the environment is
+// relative to it. So the app changes to it before the constructs start.
 const root = "../.."
 
-// run synthesizes the stack to out, with the functions found in dist and the
-// options found in the app's context. An empty out is CDK's default. It
-// leaves no template that may be deployed when it returns an error.
+// run synthesizes the stack to out, with the functions in dist and the options in the app's
+// context. An empty out is CDK's default. If it returns an error, it leaves no template that could
+// be deployed.
 func run(dist, out string) error {
 	props := &awscdk.AppProps{AnalyticsReporting: jsii.Bool(false)}
 	if out != "" {
@@ -69,8 +68,8 @@ func run(dist, out string) error {
 	return err
 }
 
-// newStack builds the one stack of the app. dist holds aggregator/bootstrap,
-// archiver/bootstrap and setup/bootstrap.
+// newStack builds the app's only stack. dist holds aggregator/bootstrap, archiver/bootstrap and
+// setup/bootstrap.
 func newStack(scope constructs.Construct, opts options, dist string) awscdk.Stack {
 	stack := awscdk.NewStack(scope, jsii.String(opts.StackName), &awscdk.StackProps{
 		Description:           jsii.String("Rate limiter: token buckets in DynamoDB, stream aggregator, audit archiver."),
@@ -87,7 +86,8 @@ func newStack(scope constructs.Construct, opts options, dist string) awscdk.Stac
 		props.ExistingTable = awsdynamodb.Table_FromTableAttributes(stack, jsii.String("ExistingTable"), table)
 	}
 	opts.resources(stack, &props)
-	// The id "Default" is left out of logical ids: they are the same as without a construct in between.
+	// The id "Default" is left out of logical ids, so they are the same as without a construct in
+	// between.
 	l := cdk.New(stack, "Default", &props)
 
 	output(stack, "TableName", "Table of buckets, limits and usage; clients open it by this name.", l.Table.TableName())

@@ -13,19 +13,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 )
 
-// contextPrefix starts the context keys of this app, so that a misspelt one is
-// an error and not silently the default.
+// contextPrefix begins the context keys of this app, so a misspelt key is an error instead of
+// silently meaning the default.
 const contextPrefix = "zae-limiter:"
 
-// options are the choices of a deployment, by context keys in cdk.json or on the command line: cdk
+// options are the settings of a deployment, by context keys in cdk.json or on the command line: cdk
 // deploy -c zae-limiter:tableName=prod-limits.
 type options struct {
-	// StackName is not the name that the Python client gives its stack, so that
-	// both can be in one account.
+	// StackName differs from the name of the Python client's stack, so both can be in one account.
 	StackName             string `key:"stackName" default:"zae-limiter-go" is:"stackName"`
 	TerminationProtection bool   `key:"terminationProtection" default:"false"`
-	// ExistingStreamARN is the stream of a table made elsewhere; no table is
-	// made then.
+	// ExistingStreamARN is the stream of an existing table; no table is created then.
 	ExistingStreamARN string `key:"existingStreamArn" default:"a table of its own" is:"streamArn"`
 	// MayLose are the logical ids that an update may replace or drop.
 	MayLose []string `key:"mayLose" default:"none" is:"dataId" note:"else an update that would replace or drop it is refused"`
@@ -51,8 +49,8 @@ type options struct {
 }
 
 // optionsFromContext reads the options from an app's context. All problems are reported together,
-// each naming the key, its value and the accepted ones. Keys of other apps are left alone, unless
-// they look like ours without the prefix.
+// each with the key, its value and the accepted values. Keys of other apps are ignored, unless they
+// look like ours without the prefix.
 func optionsFromContext(context map[string]any) (options, error) {
 	opts := options{StackName: "zae-limiter-go"}
 	var problems []error
@@ -121,9 +119,8 @@ func optionKeys() (keys []string) {
 	return keys
 }
 
-// resembled returns the option that a key was probably meant to be, "" if it
-// looks like none: the same letters and digits after a prefix like ours, or up to
-// two of them wrong.
+// resembled returns the option for which a key was probably meant, or "": it has the same letters
+// and digits after a similar prefix, or up to two wrong ones.
 func resembled(key string) string {
 	plain := letters(key)
 	for _, prefix := range []string{"zaelimitergo", "zaelimiter", "limiter"} {
@@ -148,8 +145,7 @@ func letters(s string) string {
 	}, s)
 }
 
-// edits is how many letters have to be put in, taken out or changed to make b
-// of a.
+// edits returns how many letters must be inserted, removed or changed to turn a into b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// released is the template of the app with its default options, as released.
+// released is the template of the released app with its default options.
 //
 //go:embed template.golden.json
 var released []byte
 
-// shape has the properties of a table or a bucket that CloudFormation cannot change without making
-// another one, or not at all.
+// shape is the properties of a table or a bucket that CloudFormation can change only by replacing
+// it, or not at all.
 type shape struct {
 	kind                   string // table, bucket
 	TableName, BucketName  any
@@ -39,15 +39,15 @@ type index struct {
 }
 
 // checkLosses compares the tables and buckets of a template with the deployed ones. The error names
-// every change that would replace or drop one, which leaves its data behind unused, or that
-// CloudFormation refuses half-way through the update. It skips the logical ids in mayLose. Both
-// templates are JSON.
+// every change that would replace or drop one, which leaves its data behind unused, and every
+// change that CloudFormation refuses half-way through the update. It skips the logical ids in
+// mayLose. Both templates are JSON.
 func checkLosses(deployed, next []byte, mayLose ...string) error {
 	return compare(deployed, next, true, mayLose)
 }
 
-// checkRelease compares the tables of a template with the released ones, except for the choices of an option:
-// whether a table is there, its name, and the projection of GSI2.
+// checkRelease compares the tables of a template with the released ones, except for properties set
+// by an option: whether there is a table, its name, and the projection of GSI2.
 func checkRelease(next []byte) error { return compare(released, next, false, nil) }
 
 func compare(deployed, next []byte, options bool, mayLose []string) error {
@@ -100,7 +100,7 @@ func shapes(template []byte) (map[string]shape, error) {
 	return out, nil
 }
 
-// kinds are the types of resources that hold data, with their names in messages.
+// kinds are the types of resources that hold data, with their names for messages.
 var kinds = map[string]string{"AWS::DynamoDB::Table": "table", "AWS::S3::Bucket": "bucket"}
 
 // changes describes the forbidden changes.

@@ -59,7 +59,7 @@ func (o options) resources(stack awscdk.Stack, p *cdk.Props) {
 	}
 }
 
-// network is a VPC of which nothing is looked up: synthesis needs no credentials.
+// network returns a VPC without any look-up, because synthesis needs no credentials.
 func (o options) network(stack awscdk.Stack) cdk.NetworkProps {
 	var subnets []awsec2.ISubnet
 	for i, id := range o.SubnetIDs {

@@ -21,14 +21,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/holding"
 )
 
-// lookTime bounds the reading of the deployed template.
+// lookTime bounds the time for reading the deployed template.
 const lookTime = 10 * time.Second
 
 // checkUpdate refuses a template that would lose a table or a bucket, unless opts.MayLose names it.
-// If the command line tool has found credentials, it compares with the deployed template. If that
-// cannot be read, the template is refused: its effect is not known. Without credentials nothing can
-// be deployed, and it compares with the template of the release, which shows a change of the code,
-// but not of the options.
+// If the command-line tool has found credentials, it compares with the deployed template; if that
+// cannot be read, it refuses the template, because the effect is unknown. Without credentials
+// nothing can be deployed, and it compares with the template of the release, which shows changes of
+// the code but not of the options.
 func checkUpdate(ctx context.Context, opts options, template []byte) error {
 	if os.Getenv("CDK_DEFAULT_ACCOUNT") == "" {
 		return checkRelease(template)
@@ -58,8 +58,8 @@ func (o options) mayLoseAll() bool {
 	return !slices.ContainsFunc(holding.IDs(), func(id string) bool { return !slices.Contains(o.MayLose, id) })
 }
 
-// configuration returns that which the command line tool works with, as
-// far as an app can: the tool passes account and region, and not the profile.
+// configuration returns the command-line tool's configuration, as far as an app can: the tool
+// passes account and region, but not the profile.
 func configuration(ctx context.Context) (aws.Config, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(os.Getenv("CDK_DEFAULT_REGION")))
 	if err != nil {
@@ -76,9 +76,8 @@ func configuration(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// deployedTemplate returns the template of the deployed stack. Without a stack
-// it returns one of the table that has its name, made elsewhere, and without
-// that nil.
+// deployedTemplate returns the template of the deployed stack. Without a stack, it returns one for
+// an existing table of the same name, and without that nil.
 func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
 	cfg, err := configuration(ctx)
 	if err != nil {
@@ -108,8 +107,7 @@ func deployedTemplate(ctx context.Context, opts options) ([]byte, error) {
 	return templateOf(table.Table)
 }
 
-// stackOf returns the name of the stack that a table belongs to, "" if it is none or
-// that cannot be read.
+// stackOf returns the name of a table's stack, or "" if it has none or the name cannot be read.
 func stackOf(ctx context.Context, db *dynamodb.Client, table *types.TableDescription) string {
 	out, err := db.ListTagsOfResource(ctx, &dynamodb.ListTagsOfResourceInput{ResourceArn: table.TableArn})
 	if err != nil {
@@ -123,8 +121,8 @@ func stackOf(ctx context.Context, db *dynamodb.Client, table *types.TableDescrip
 	return ""
 }
 
-// templateOf writes a table that exists as the template that would make it, as
-// far as updates are checked.
+// templateOf describes an existing table as the template that would create it, as far as updates
+// are checked.
 func templateOf(t *types.TableDescription) ([]byte, error) {
 	var indexes []map[string]any
 	for _, i := range t.GlobalSecondaryIndexes {

@@ -1,12 +1,12 @@
 // Protect sets the stack policy: CloudFormation then refuses every update that would replace or
 // delete a resource that holds data, whatever its source. It takes the arguments of the deployment;
-// with cdk.json they name the stack and the data that it may lose, which the policy leaves out.
-// make deploy runs it before the deployment, and once more, without mayLose, after it, also if it
-// has failed:
+// together with cdk.json they name the stack and the data that it may lose, which the policy leaves
+// out. make deploy runs it before the deployment, and again, without mayLose, after it, even if it
+// failed:
 //
 //	go run -C infra/cdk ./app/protect [-after] -- [the arguments that cdk gets]
 //
-// It ignores a stack that is not there yet, and one whose creation failed.
+// It ignores a stack that does not exist yet, and one whose creation failed.
 package main
 
 import (
@@ -72,8 +72,8 @@ func run(ctx context.Context, args []string) error {
 
 var errNoStack = errors.New("there is no such stack")
 
-// holds returns the logical ids of a stack's resources that hold data. A policy may name nothing
-// that the stack has not: CloudFormation refuses it as a whole.
+// holds returns the logical ids of a stack's resources that hold data. A policy may only name
+// resources of the stack: otherwise CloudFormation refuses it.
 func holds(ctx context.Context, formation *cloudformation.Client, stack string) (ids []string, err error) {
 	text, err := deployed.Template(ctx, formation, stack)
 	if err != nil {
@@ -89,11 +89,12 @@ func holds(ctx context.Context, formation *cloudformation.Client, stack string) 
 	return slices.DeleteFunc(holding.IDs(), func(id string) bool { return template.Resources[id] == nil }), nil
 }
 
-// settings is the file that the cdk command line tool reads, seen from infra/cdk.
+// settings is the file that the cdk command-line tool reads, relative to infra/cdk.
 const settings = "../../cdk.json"
 
-// chosen returns the name of the stack and the ids that it may lose: from the context in the file,
-// which may be missing, and from context arguments of the cdk command line tool, which count more.
+// chosen returns the name of the stack and the ids that it may lose, from the context in the file,
+// which may be missing, and from the context arguments of the cdk command-line tool, which take
+// precedence.
 func chosen(path string, args []string) (stack string, mayLose []string, err error) {
 	var file struct{ Context map[string]any }
 	text, err := os.ReadFile(path)
@@ -140,7 +141,7 @@ func chosen(path string, args []string) (stack string, mayLose []string, err err
 	return stack, mayLose, nil
 }
 
-// policy allows updates everything except replacing or deleting the kept resources.
+// policy returns a policy that allows all updates except replacing or deleting the kept resources.
 func policy(kept []string) string {
 	type statement struct {
 		Effect, Principal string

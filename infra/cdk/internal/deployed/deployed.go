@@ -1,4 +1,4 @@
-// Package deployed reads stacks from CloudFormation. It is apart from the constructs, so that
+// Package deployed reads stacks from CloudFormation. It is separate from the constructs, so
 // protecting a stack needs no Node.
 package deployed
 
@@ -13,13 +13,13 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// neverMade are the states of a stack that no deployment updates: its first change set was
-// not carried out, or its creation failed. The cdk tool deletes the latter before it deploys.
+// neverMade are the states of a stack that no deployment updates: its first change set was not
+// executed, or its creation failed. The cdk tool deletes the latter before it deploys.
 var neverMade = []types.StackStatus{
 	types.StackStatusReviewInProgress, types.StackStatusRollbackComplete, types.StackStatusRollbackFailed,
 }
 
-// Template returns the template of a stack, nil if there is none that a deployment would update.
+// Template returns the template of a stack, or nil if there is none that a deployment would update.
 func Template(ctx context.Context, formation *cloudformation.Client, stack string) ([]byte, error) {
 	name := aws.String(stack)
 	out, err := formation.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: name})

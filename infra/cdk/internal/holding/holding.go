@@ -1,9 +1,9 @@
-// Package holding names the resources of a limiter that hold data. It is apart from the constructs,
-// so that protecting a stack needs no Node.
+// Package holding names the resources of a limiter that hold data. It is separate from the
+// constructs, so protecting a stack needs no Node.
 package holding
 
-// The logical ids of the resources that hold data, in a limiter that is its stack's only one. They
-// must never change.
+// The logical ids of the resources that hold data, in a stack with a single limiter. They must
+// never change.
 const (
 	Table         = "Table"
 	Archive       = "ArchiveBucket"

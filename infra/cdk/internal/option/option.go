@@ -19,12 +19,12 @@ import (
 // Option is a field of a properties struct that text can set.
 type Option struct {
 	Key     string
-	Default string // the value as it is written, or the effect of none
+	Default string // the written value, or the effect of none
 	Accepts string // the accepted values, in words
-	Note    string // anything else to know, "" if nothing
+	Note    string // further information, "" if none
 }
 
-// form is a rule for text, by the name that a tag "is" gives.
+// form is a rule for text, named by a tag "is".
 type form struct {
 	pattern *regexp.Regexp
 	accepts string
@@ -65,8 +65,7 @@ var forms = map[string]form{
 		"name=value, separated by commas"},
 }
 
-// Of returns the options of a struct, or of a pointer to one, in the order
-// of its fields.
+// Of returns the options of a struct, or of a pointer to one, in the order of its fields.
 func Of(v any) []Option {
 	var out []Option
 	Walk(v, func(f reflect.StructField, _ reflect.Value) {
@@ -77,9 +76,9 @@ func Of(v any) []Option {
 	return out
 }
 
-// Set sets the option of this key in the struct that v points to. The value comes from JSON or a
-// command line: text, a number, a truth value, a list of texts, an object of texts. known is false
-// if there is no such option; the error names the accepted values.
+// Set sets the option of a key in the struct to which v points. The value comes from JSON or a
+// command line: text, a number, a boolean, a list of texts, an object of texts. known is false if
+// there is no such option; the error names the accepted values.
 func Set(v any, key string, value any) (known bool, err error) {
 	Walk(v, func(f reflect.StructField, to reflect.Value) {
 		if f.Tag.Get("key") != key {
@@ -96,7 +95,7 @@ func Set(v any, key string, value any) (known bool, err error) {
 	return known, err
 }
 
-// Check returns the errors of a struct's fields that are not zero.
+// Check returns the errors of a struct's non-zero fields.
 func Check(v any) []error {
 	var problems []error
 	Walk(v, func(f reflect.StructField, is reflect.Value) {
@@ -111,7 +110,7 @@ func Check(v any) []error {
 	return problems
 }
 
-// Walk calls do for every field with a key, also of structs in the struct.
+// Walk calls do for every field with a key, including fields of nested structs.
 func Walk(v any, do func(reflect.StructField, reflect.Value)) {
 	s := reflect.Indirect(reflect.ValueOf(v))
 	for i := range s.NumField() {
@@ -176,8 +175,8 @@ func holds(f reflect.StructField, is reflect.Value) bool {
 // ErrToken refuses a token for a field that decides which resources are declared.
 var ErrToken = errors.New("want a value that is known while the app runs, not a token: it decides what is declared")
 
-// IsToken reports whether a text holds a token of the construct library, which
-// becomes a value only in the template.
+// IsToken reports whether a text contains a token of the construct library, which becomes a value
+// only in the template.
 func IsToken(s string) bool {
 	return strings.Contains(s, "${Token[") || strings.Contains(s, "#{Token[")
 }
@@ -192,7 +191,7 @@ func one(f reflect.StructField, s string) bool {
 	return forms[f.Tag.Get("is")].pattern.MatchString(s)
 }
 
-// assign puts texts into a field, and reports whether they are of its type.
+// assign puts texts into a field, and reports whether they have its type.
 func assign(to reflect.Value, given []string) bool {
 	switch to.Kind() {
 	case reflect.Slice:
@@ -220,7 +219,7 @@ func assign(to reflect.Value, given []string) bool {
 	return true
 }
 
-// texts returns a value as the parts that commas separate, nil for nothing.
+// texts returns the comma-separated parts of a value, nil for nothing.
 func texts(value any) []string {
 	var out []string
 	switch v := value.(type) {
