@@ -46,7 +46,7 @@ help: ## list the targets (ALL=1: also those that others are made of)
 	@awk -F ':.*##$(if $(ALL),?) ' '/^[a-z][a-z -]*:.*##$(if $(ALL),?) /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(EMULATORS) $(LOCAL) ## run the whole system on emulators, in about a minute, with a report in dist/demo.html
+demo: $(EMULATORS) $(LOCAL) ## run the whole system on emulators, in about a minute, with a report in dist/demo.html (TRACE=file.csv replays a trace)
 	go -C test/localstack build -o $(CURDIR)/dist/local/demo ./demo
 	dist/local/demo
 

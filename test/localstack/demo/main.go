@@ -4,13 +4,15 @@
 //
 // It is started by make demo, which installs the emulators and builds the functions before.
 //
-// The workload is generated, the same one in every run.
+// TRACE names a CSV file of real requests to replay: TIMESTAMP,ContextTokens,GeneratedTokens. The
+// context is acquired, and the generated tokens are settled afterwards. It is played at 200
+// requests a second. Without TRACE a workload is generated, the same one in every run.
 //
 // It writes its measurements as one page with pictures, dist/demo.html. With the argument picture
 // it runs nothing, and makes the pictures of the README from the page of the last run.
 //
 // The last line is "demo: PASS" or "demo: FAIL" with the reasons. The exit status is 0 or 1
-// accordingly.
+// accordingly, and 2 for a trace that is none.
 package main
 
 import (
@@ -53,14 +55,21 @@ func main() {
 		}
 		return
 	}
-	os.Exit(run(ctx, os.Stdout))
+	os.Exit(run(ctx, os.Getenv(envTrace), os.Stdout))
 }
 
-// run plays the demo, and returns the exit status.
-func run(ctx context.Context, out io.Writer) int {
+// run plays the demo, of a trace or without one, and returns the exit status.
+func run(ctx context.Context, trace string, out io.Writer) int {
+	begin := time.Now()
+	requests, about, err := workload(trace)
+	if err != nil {
+		line, _ := last([]string{err.Error()})
+		fmt.Fprintln(out, line)
+		return 2
+	}
 	timed, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	d := &demo{out: out, begin: time.Now(), requests: generate()}
+	d := &demo{out: out, begin: begin, requests: requests, about: about}
 	line, code := d.conclude(ctx, d.play(timed))
 	fmt.Fprintln(out, line)
 	return code
@@ -70,6 +79,7 @@ type demo struct {
 	out      io.Writer
 	begin    time.Time
 	requests []request
+	about    string
 
 	rig    *rig
 	book   *clients.Book
@@ -82,11 +92,6 @@ type demo struct {
 	writes int     // of the hot bucket meanwhile
 	busy   *busyFleet
 	result *result // nil until everything is measured
-}
-
-// about describes the workload.
-func (d *demo) about() string {
-	return fmt.Sprintf("%d generated requests in %v, seed %d", len(d.requests), playTime, seed)
 }
 
 // conclude turns the end of play into the last line and the exit status.
@@ -129,7 +134,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	}
 	d.say("table %s of the synthesized template; built aggregator and archiver run behind %d stream shards", d.rig.Table,
 		streamShards)
-	d.say("workload: %s, for %d tenants from %d clients with caches of their own", d.about(), len(tenants), processes)
+	d.say("workload: %s, for %d tenants from %d clients with caches of their own", d.about, len(tenants), processes)
 	t.disturb(d.rig.Clients)
 	if err := d.load(ctx); err != nil {
 		return err

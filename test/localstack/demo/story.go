@@ -70,7 +70,7 @@ func (d *demo) story(why []string) story {
 	hot := loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}
 	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
 	out := story{
-		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about(), Why: why,
+		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
 		Planned: d.result.planned, LeftOut: d.result.leftOut, Rush: since(d.calmed), Seconds: since(now()),
 		Tenants: grantsOf(d.book, d.calmed, d.busied),
 		Hot:     sumsOf(d.book.Page(hot), d.book.Asked(hot), begin, now()),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -14,7 +15,8 @@ const (
 	// playTime is how long requests are sent, playRate how many per second.
 	playTime = 30 * time.Second
 	playRate = 200
-	// seed makes the workload the same in every run.
+	// seed makes the generated workload, and how a trace is spread over the
+	// tenants, the same in every run.
 	seed = 20240601
 	// failing is the share of calls that fail after they were granted, and are
 	// rolled back.
@@ -107,22 +109,36 @@ func (r request) call() clients.Call {
 	return c
 }
 
-// generate makes the workload: requests come at random, playRate per second on average, and have
-// the sizes of real conversations: prompts of about 600 tokens (half of them between 290 and 1250),
-// answers of about 130 (half of them between 70 and 240).
-func generate() []request {
-	rng := rand.New(rand.NewPCG(seed, 0))
+// byWeight draws tenants.
+func byWeight() loadcheck.Chance {
 	var weights []float64
 	for _, t := range tenants {
 		weights = append(weights, t.weight)
 	}
-	who := loadcheck.Weighted(weights...)
+	return loadcheck.Weighted(weights...)
+}
+
+// anyRequest draws everything about a request but its time and size.
+func anyRequest(who loadcheck.Chance, rng *rand.Rand) request {
+	return request{
+		tenant: &tenants[who.Draw(rng)],
+		fails:  rng.Float64() < failing,
+		hold:   time.Duration(5+rng.IntN(35)) * time.Millisecond,
+	}
+}
+
+// generate makes the workload that is played without a trace: requests come at
+// random, playRate per second on average, and have the sizes of real
+// conversations: prompts of about 600 tokens (half of them between 290 and
+// 1250), answers of about 130 (half of them between 70 and 240).
+func generate() []request {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	who := byWeight()
 	var out []request
 	for at := time.Duration(0); at < playTime; at += time.Duration(rng.ExpFloat64() / playRate * float64(time.Second)) {
-		r := request{at: at, tenant: &tenants[who.Draw(rng)], fails: rng.Float64() < failing,
-			hold: time.Duration(5+rng.IntN(35)) * time.Millisecond}
+		r := anyRequest(who, rng)
 		prompt, answer := size(rng, 600, 1.1), size(rng, 130, 0.9)
-		r.estimate, r.settle = prompt, answer
+		r.at, r.estimate, r.settle = at, prompt, answer
 		if r.tenant.cautious {
 			r.estimate, r.settle = prompt+reserve, answer-reserve
 		}
@@ -134,4 +150,20 @@ func generate() []request {
 // size draws a number of tokens from a log-normal distribution, 1 to 14,000.
 func size(rng *rand.Rand, median, sigma float64) int64 {
 	return int64(min(max(median*math.Exp(sigma*rng.NormFloat64()), 1), 14_000))
+}
+
+// workload returns the requests to play, from a trace file if it names one, and a sentence about them.
+func workload(trace string) ([]request, string, error) {
+	if trace == "" {
+		r := generate()
+		return r, fmt.Sprintf("%d generated requests in %v, seed %d", len(r), playTime, seed), nil
+	}
+	rows, err := readTrace(trace)
+	if err != nil {
+		return nil, "", err
+	}
+	r := replay(rows)
+	return r.requests, fmt.Sprintf(
+		"%d requests in %v, from %d of the %d rows of the trace %s, %.3g times as fast as recorded",
+		len(r.requests), playTime, r.rows, len(rows), trace, r.speedup), nil
 }
