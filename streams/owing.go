@@ -55,7 +55,7 @@ func (o *owing) add(ctx context.Context, a *Aggregator, c *counting, found bool)
 	if err := o.store(ctx, a, from, attempts); err != nil {
 		o.mu.Lock()
 		o.from = append(o.from, from...)
-		o.mu.Unlock() // removed from bytes, so that it is not retried for each one
+		o.mu.Unlock() // no longer part of bytes, so that not every add retries it
 	}
 }
 

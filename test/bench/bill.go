@@ -15,7 +15,7 @@ import (
 type Bill struct {
 	Calls map[string]float64 // by API operation
 	Read  float64            // read units
-	Write float64            // write units, tables and indexes, failed conditions included
+	Write float64            // write units of tables and indexes, including failed conditions
 }
 
 // String lists the calls, as "1 BatchGetItem + 2 UpdateItem".
@@ -51,7 +51,7 @@ func (b Bill) Equal(o Bill) bool {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// minus returns the bill without o, per one of n.
+// minus returns the difference to o, divided by n.
 func (b Bill) minus(o Bill, n float64) Bill {
 	out := Bill{Calls: map[string]float64{}, Read: (b.Read - o.Read) / n, Write: (b.Write - o.Write) / n}
 	for op := range b.Calls {
@@ -62,7 +62,7 @@ func (b Bill) minus(o Bill, n float64) Bill {
 	return out
 }
 
-// only returns the part of one operation.
+// only returns the bill of one operation.
 func only(usage map[string]fault.Usage, op string) Bill {
 	return sum(map[string]fault.Usage{op: usage[op]})
 }

@@ -17,7 +17,7 @@ import (
 // updates is a budget of update calls that write a unit each.
 func updates(n float64) Bill { return Bill{Calls: map[string]float64{"UpdateItem": n}, Write: n} }
 
-// fleet is two processes that share a table, not their caches.
+// fleet is two processes that share a table but not their caches.
 type fleet struct {
 	w    *world
 	a, b *limiter.Limiter
@@ -35,8 +35,7 @@ func newFleet(ctx context.Context, w *world) (f fleet, err error) {
 	return f, err
 }
 
-// take acquires requests (and a hundred times as many tokens, so that both
-// limits stand alike).
+// take acquires requests, and a hundred times as many tokens, which keeps both limits equally full.
 func take(ctx context.Context, l *limiter.Limiter, entity string, requests int64) (*limiter.Lease, error) {
 	return l.Acquire(ctx, limiter.Request{Entity: entity, Resource: resource,
 		Costs: limiter.Costs{"rpm": requests, "tpm": 100 * requests}})
@@ -47,7 +46,7 @@ func taken(ctx context.Context, l *limiter.Limiter, entity string, requests int6
 	return err
 }
 
-// denied acquires and wants to be denied.
+// denied acquires, and returns an error unless it is denied.
 func denied(ctx context.Context, l *limiter.Limiter, entity string, requests int64) error {
 	err := taken(ctx, l, entity, requests)
 	if errors.Is(err, limiter.ErrLimited) {
@@ -56,20 +55,19 @@ func denied(ctx context.Context, l *limiter.Limiter, entity string, requests int
 	return fmt.Errorf("entity %q: got %v, want a denial", entity, err)
 }
 
-// stale leaves b with an image that shows half a bucket, of which a has taken
-// the rest since.
+// stale leaves b with an image that shows half a bucket, although a has taken the rest since.
 func (f fleet) stale(ctx context.Context, entity string) error {
 	return errors.Join(taken(ctx, f.a, entity, 1), taken(ctx, f.b, entity, 499), taken(ctx, f.a, entity, 500))
 }
 
-// acquires measures an acquire in all its courses.
+// acquires measures all the ways in which an acquire can end.
 func (f fleet) acquires(ctx context.Context) ([]Row, error) {
 	return f.measure(ctx, slices.Concat(f.warm(), f.courses()))
 }
 
-// warm are the acquires by a process that has an image of the bucket, of which half is taken.
+// warm returns acquires by a process with an image of the bucket, half of which is taken.
 func (f fleet) warm() []course {
-	two := func(n int64) act { // its own bucket and everybody's
+	two := func(n int64) act { // its own bucket, and a bucket shared by all entities
 		return func(ctx context.Context, e string) error {
 			costs := limiter.Costs{"rpm": n, "tpm": 100 * n}
 			_, err := f.a.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Costs: costs,
@@ -99,9 +97,10 @@ func (f fleet) warm() []course {
 	}
 }
 
-// courses are the acquires from a bucket in some state.
+// courses returns acquires from buckets in various states.
 func (f fleet) courses() []course {
-	// The first request of a process for a full bucket that others have used, limits in cache or read too.
+	// A process's first request for a full bucket that others have used, with limits in the cache
+	// or read too.
 	meets := func(own ...limiter.Limit) act {
 		return func(ctx context.Context, e string) error {
 			_, err := f.b.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Limits: own,
@@ -154,7 +153,7 @@ func (f fleet) courses() []course {
 	}
 }
 
-// refilled and counted return an error if an acquire left no trace: then it was another course.
+// refilled and counted return an error if an acquire left no trace, because it took another course.
 func (f fleet) refilled(ctx context.Context, e string, _ *Row) error {
 	b, err := f.stored(ctx, e)
 	if err == nil && b.State.RF != f.w.clock.Load() {
@@ -171,9 +170,9 @@ func (f fleet) counted(ctx context.Context, e string, _ *Row) error {
 	return err
 }
 
-// wide is a warm acquire with an item as large as the design says fits into a write unit:
-// eight limits with names of three letters, an entity id of 40 characters, and
-// the remainders of a refill.
+// wide returns a warm acquire with an item as large as the design fits into a write unit: eight
+// limits with names of three letters, an entity id of 40 characters, and the remainders of a
+// refill.
 func (f fleet) wide() course {
 	var limits []limiter.Limit
 	for _, name := range []string{"rpm", "rph", "rpd", "tpm", "tph", "tpd", "ipm", "opm"} {
@@ -182,7 +181,7 @@ func (f fleet) wide() course {
 	return f.large(Row{Path: "acquire, warm, 8 limits, id of 40 characters", Budget: updates(1)}, "e", limits)
 }
 
-// mixed is wide with rates and quotas, whose calendars need room too.
+// mixed is wide with rates and quotas, whose calendars need space too.
 func (f fleet) mixed() course {
 	var limits []limiter.Limit
 	for _, name := range []string{"rpm", "rph", "tpm", "tph"} {
@@ -197,7 +196,7 @@ func (f fleet) mixed() course {
 	return f.large(r, "m", limits)
 }
 
-// large is a warm acquire of a hundredth of each limit. The entity's id repeats a letter.
+// large returns a warm acquire of a hundredth of each limit. The entity's id repeats a letter.
 func (f fleet) large(r Row, letter string, limits []limiter.Limit) course {
 	acquire := func(ctx context.Context, e string) error {
 		req := limiter.Request{Entity: e, Resource: resource, Limits: limits, Costs: limiter.Costs{}}

@@ -14,11 +14,12 @@ type Row struct {
 	Path     string
 	Budget   Bill
 	Measured Bill
-	AtMost   bool   // the budgeted reads are a bound
-	Note     string // the reason for the budget, where the cost table does not give it
+	AtMost   bool   // the budgeted reads are an upper bound
+	Note     string // the reason for the budget, if the cost table does not give it
 }
 
-// local changes the budget for DynamoDB Local, which counts so many units more, or, negative, fewer.
+// local adjusts the budget to DynamoDB Local, which counts that many more units, or if negative,
+// fewer.
 func (r *Row) local(w *world, read, write float64, what string) {
 	if w.direct.Kind == engine.DynamoDBLocal {
 		r.Budget.Read, r.Budget.Write = r.Budget.Read+read, r.Budget.Write+write
@@ -41,16 +42,15 @@ func (r Row) String() string {
 		r.Measured.Read, r.Measured.Write, r.Budget, r.Budget.Read, r.Budget.Write)
 }
 
-// Table is the cost table as measured on one emulator.
+// Table is the cost table measured on one emulator.
 type Table struct {
 	Engine engine.Kind
 	Rows   []Row
 }
 
-// Measure runs every path on the engine, in a table of its own that it removes.
-// It needs the built aggregator (see [runtimeapi.Built]). An error is one of setting
-// up or of a path that took another course than the one to be measured; a path
-// that costs something else is none.
+// Measure runs every path on the engine, in a separate table that it removes. It needs the built
+// aggregator (see [runtimeapi.Built]). It returns an error if the setup fails or a path took
+// another course than the one to measure, but not if a path has another cost.
 func Measure(ctx context.Context, e *engine.Engine) (Table, error) {
 	t := Table{Engine: e.Kind}
 	w, err := newWorld(ctx, e)
@@ -74,7 +74,7 @@ func Measure(ctx context.Context, e *engine.Engine) (Table, error) {
 	return t, nil
 }
 
-// Print writes the table, one path a line, each beginning with "cost:".
+// Print writes the table, one path per line, each beginning with "cost:".
 func (t Table) Print(out io.Writer) {
 	line := func(format string, args ...any) { fmt.Fprintf(out, "cost: "+format+"\n", args...) }
 	line("measured on %s, capacity of indexes included; not on AWS", t.Engine)

@@ -12,22 +12,22 @@ import (
 
 const (
 	warmRuns = 50 // runs of a path on one bucket
-	entities = 5  // buckets of a path that can be run once per bucket
+	entities = 5  // buckets of a path that can run only once per bucket
 )
 
-// act does something with the bucket of an entity.
+// act is an action on the bucket of an entity.
 type act = func(ctx context.Context, entity string) error
 
 // course is a path of the cost table: an act that is billed once for each of some entities, after a
-// set-up and some time.
+// setup and some time.
 type course struct {
 	Row
-	prefix string        // of the entities; courses with one prefix follow each other on the same buckets
+	prefix string        // of the entities; courses with the same prefix use the same buckets one after the other
 	warm   bool          // on one bucket, warmRuns times
-	setUp  act           // of each entity; nil: none
-	pass   time.Duration // after all set-ups
+	setUp  act           // for each entity; nil: none
+	pass   time.Duration // time to pass after all setups
 	run    act
-	left   func(ctx context.Context, entity string, r *Row) error // checks what the first run has left; may be nil
+	left   func(ctx context.Context, entity string, r *Row) error // checks the result of the first run; may be nil
 }
 
 // measure bills the courses one after the other.
@@ -62,17 +62,17 @@ func (f fleet) bill(ctx context.Context, c *course, prefix string) (err error) {
 	return c.left(ctx, name(0), &c.Row)
 }
 
-// takes acquires requests, see take.
+// takes returns an act that acquires requests, see take.
 func takes(l *limiter.Limiter, requests int64) act {
 	return func(ctx context.Context, e string) error { return taken(ctx, l, e, requests) }
 }
 
-// denies acquires requests and wants to be denied.
+// denies returns an act that acquires requests and must be denied.
 func denies(l *limiter.Limiter, requests int64) act {
 	return func(ctx context.Context, e string) error { return denied(ctx, l, e, requests) }
 }
 
-// later lets a little time pass before an act, so that a refill is due.
+// later returns an act after a little time, so that a refill is due.
 func (f fleet) later(do act) act {
 	return func(ctx context.Context, e string) error {
 		f.w.advance(17 * time.Millisecond)
@@ -80,7 +80,7 @@ func (f fleet) later(do act) act {
 	}
 }
 
-// ending makes a course of something done with a lease, which its set-up acquires.
+// ending returns a course that ends a lease, which its setup acquires.
 func (c course) ending(l *limiter.Limiter, requests int64, end func(context.Context, *limiter.Lease) error) course {
 	leases := map[string]*limiter.Lease{}
 	c.setUp = func(ctx context.Context, e string) (err error) {

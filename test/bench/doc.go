@@ -1,15 +1,14 @@
-// Package bench measures the promises of the design: the cost of each path in
-// DynamoDB capacity, and the time, memory and size that the client and the functions
-// add. Nothing uses it.
+// Package bench measures the promises of the design: the cost of each path in DynamoDB capacity,
+// and the time, memory and size that the client and the functions add. Nothing imports it.
 //
 // # The cost table
 //
-// `make cost` runs every path of the cost table against an emulator. It prints the capacity
-// consumed, indexes included, next to the budget. The test TestCostsAreAsBudgeted fails if they
-// differ, on both emulators. A proxy reads the capacity off the wire, as the emulator reports it
-// (ReturnConsumedCapacity=INDEXES). One charge that no DynamoDB reports is added by AWS's rule: a
-// conditional write that fails is charged one write unit per started KB of the item that exists, at
-// least one. Each line begins with "cost:".
+// `make cost` runs every path of the cost table against an emulator. It prints the consumed
+// capacity, including indexes, next to the budget. The test TestCostsAreAsBudgeted fails if they
+// differ on either emulator. A proxy reads the capacity that the emulator reports
+// (ReturnConsumedCapacity=INDEXES). One charge that DynamoDB never reports is added by AWS's rule:
+// a conditional write that fails costs one write unit per started KB of the existing item, at least
+// one. Each line begins with "cost:".
 //
 // # The benchmarks
 //
@@ -29,17 +28,17 @@
 //	                  writes per batch of 100 records, and the peak resident
 //	                  memory of a batch of 10,000 (target: under 96 MB).
 //
-// BenchmarkManyKeys, which make bench leaves out, puts a million keys through one process
-// in virtual time and reports memory and units (docs/choosing-limits.md); it takes minutes.
+// BenchmarkManyKeys, which make bench leaves out, sends a million keys through one process in
+// virtual time and reports memory and units (docs/choosing-limits.md). It takes minutes.
 //
-// Package test/bench/fleet measures the cost of fleets of processes on one bucket. It does so in
-// virtual time, and a little on an emulator. `make bench` prints it with the rest.
+// Package test/bench/fleet measures the cost of fleets of processes on one bucket, in virtual time,
+// and partly on an emulator. `make bench` prints it as well.
 //
-// Decoding against the Lambda library's event type is measured where it is
-// done, in internal/stream; `make bench` runs it as well.
+// Decoding is compared with the Lambda library's event type in internal/stream; `make bench` runs
+// that as well.
 //
-// Times depend on the machine and on its other work: compare figures of one
-// run only. They are printed and never asserted. Counts, units, sizes and memory
-// are asserted by the tests of this package. All emulators are local: their latency
-// is lower than AWS's, so the limiter's overhead looks larger than it will be.
+// Times depend on the machine and its other work, so compare only figures of one run. They are
+// printed and never asserted. The tests of this package assert counts, units, sizes and memory. All
+// emulators are local: their latency is lower than AWS's, so the limiter's overhead looks larger
+// than in production.
 package bench

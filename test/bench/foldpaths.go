@@ -13,8 +13,8 @@ import (
 // ofABucket is how many acquires of a bucket one fold has.
 const ofABucket = 20
 
-// folded measures the cost of usage per acquire within a tumbling window, in an hour that each
-// bucket has a snapshot of.
+// folded measures the cost of usage per acquire within a tumbling window, in an hour for which each
+// bucket already has a snapshot.
 func (f *feed) folded(ctx context.Context) (Row, error) {
 	const acquires = entities * ofABucket
 	row := Row{

@@ -15,8 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// feed makes the stream records of real items and delivers them to the built
-// aggregator.
+// feed makes stream records from real items, and delivers them to the built aggregator.
 type feed struct {
 	fleet
 	host *runtimeapi.Host
@@ -32,12 +31,12 @@ func (f *feed) record(before, after item.Item) streamtest.Record {
 	}
 }
 
-// deliver meters one invocation.
+// deliver measures one invocation.
 func (f *feed) deliver(ctx context.Context, records []streamtest.Record) (Bill, error) {
 	return f.w.billed(1, func(int) error { return invoke(ctx, f.host, streamtest.Payload(records...)) })
 }
 
-// functions measures the writes of the built aggregator for a batch.
+// functions measures the built aggregator's writes for a batch.
 func (f fleet) functions(ctx context.Context) ([]Row, error) {
 	// The aggregator reads the machine's clock.
 	f.w.clock.Store(time.Now().UnixMilli())
@@ -62,7 +61,7 @@ func (f fleet) functions(ctx context.Context) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if round == 2 { // time for a refill to be due
+		if round == 2 { // time until a refill is due
 			time.Sleep(200 * time.Millisecond)
 		}
 		if bills[round], err = feed.deliver(ctx, batch); err != nil {
@@ -88,13 +87,13 @@ func (f fleet) functions(ctx context.Context) ([]Row, error) {
 	return []Row{later, first, folded, refill, split, lagging, merge, cycle(split, merge, look)}, err
 }
 
-// acquire takes requests from each of some buckets, so many times, and returns the records.
+// acquire takes requests from each of some buckets, a number of times, and returns the records.
 func (f *feed) acquire(
 	ctx context.Context, prefix string, buckets, times int, requests int64,
 ) (out []streamtest.Record, err error) {
 	for i := range buckets * times {
 		entity := fmt.Sprintf("%s-%d", prefix, i%buckets)
-		before, _ := f.w.item(ctx, entity) // none at first
+		before, _ := f.w.item(ctx, entity) // nil at first
 		if err := taken(ctx, f.a, entity, requests); err != nil {
 			return nil, err
 		}
@@ -137,7 +136,7 @@ func (f *feed) split(ctx context.Context) (Row, error) {
 	return row, err
 }
 
-// merge delivers a write of the bucket that split has left with two shards, when it has been cool
+// merge delivers a write of the bucket that split has left with two shards, after it has been cool
 // for the aggregator's configured time. look is the bill of the look before the merge.
 func (f *feed) merge(ctx context.Context) (row Row, look Bill, err error) {
 	row = Row{

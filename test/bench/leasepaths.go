@@ -23,7 +23,7 @@ func (f fleet) couple(ctx context.Context, child string) error {
 	return nil
 }
 
-// coupled is couple with buckets of which both processes have the images.
+// coupled is couple with buckets whose images both processes have.
 func (f fleet) coupled(ctx context.Context, child string) error {
 	return errors.Join(f.couple(ctx, child), taken(ctx, f.a, child, 500), taken(ctx, f.b, child, 1))
 }
@@ -58,8 +58,8 @@ func (f fleet) cascades(ctx context.Context) ([]Row, error) {
 	})
 }
 
-// waits measures acquires that wait, leases that take more while they run, and releases that
-// disagree.
+// waits measures acquires that wait, leases that take more during the work, and releases whose
+// limits differ.
 func (f fleet) waits(ctx context.Context) ([]Row, error) {
 	ask := func(e string, n int64) limiter.Request {
 		return limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"rpm": n, "tpm": 100 * n}}
@@ -104,15 +104,15 @@ func (f fleet) waits(ctx context.Context) ([]Row, error) {
 	})
 }
 
-// release is an acquire with limits of a release's own.
+// release acquires with the limits of another release.
 func (f fleet) release(ctx context.Context, l *limiter.Limiter, entity string, n int64) error {
 	_, err := l.Acquire(ctx, limiter.Request{Entity: entity, Resource: resource, Costs: limiter.Costs{"rpm": 1},
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", n)}})
 	return err
 }
 
-// disputed leaves a bucket whose limits the second process has replaced, which the
-// first has found out.
+// disputed leaves a bucket whose limits the second process has replaced, as the first process has
+// noticed.
 func (f fleet) disputed(ctx context.Context, entity string) error {
 	return errors.Join(
 		f.release(ctx, f.a, entity, 1000), f.release(ctx, f.b, entity, 2000), f.release(ctx, f.a, entity, 1000),

@@ -9,15 +9,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// outages measures the cost of an acquire while the table does not answer, once the limiter has
+// outages measures the cost of an acquire while the table does not answer, after the limiter has
 // noticed.
 func (f fleet) outages(ctx context.Context) (rows []Row, err error) {
-	if err := taken(ctx, f.a, "outage", 1); err != nil { // so that its limits are known
+	if err := taken(ctx, f.a, "outage", 1); err != nil { // puts its limits into the cache
 		return nil, err
 	}
 	f.w.proxy.Add(&fault.Rule{Fault: fault.Fault{Reset: true}})
 	defer f.w.proxy.Clear()
-	for range 3 { // from then on the breaker is open
+	for range 3 { // after this, the breaker is open
 		if err := taken(ctx, f.a, "outage", 1); !errors.Is(err, limiter.ErrUnknown) {
 			return nil, fmt.Errorf("got %w, want no answer", err)
 		}
@@ -54,8 +54,8 @@ func (f fleet) outages(ctx context.Context) (rows []Row, err error) {
 	return rows, nil
 }
 
-// whileOpen bills ten acquires. A probe of the breaker may fall among them: that is seen
-// once in a few times at most, and on a machine that is slow more often.
+// whileOpen bills ten acquires. A probe of the breaker may be among them, once in several times at
+// most, and more often on a slow machine.
 func (f fleet) whileOpen(acquire func(int) error) (bill Bill, err error) {
 	for range 100 {
 		if bill, err = f.w.billed(10, acquire); err != nil || len(bill.Calls) == 0 {

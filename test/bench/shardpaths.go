@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// halves leaves a bucket of two shards, of which the client has an image each.
+// halves leaves a bucket of two shards, with an image of each in the client.
 func (f fleet) halves(ctx context.Context, entity string) error {
 	if err := taken(ctx, f.a, entity, 1); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (f fleet) halves(ctx context.Context, entity string) error {
 	return taken(ctx, f.a, entity, 600)
 }
 
-// double doubles the shards of a bucket, as its shard 0 begins to.
+// double doubles the shards of a bucket, as its shard 0 does first.
 func (f fleet) double(ctx context.Context, entity string) error {
 	b, err := f.stored(ctx, entity)
 	if err == nil {
@@ -29,8 +29,8 @@ func (f fleet) double(ctx context.Context, entity string) error {
 	return err
 }
 
-// lagging splits a shard that is behind the count of shard 0, from a newer image than shard 0's. A
-// client that writes to it does so, and the aggregator too.
+// lagging splits a shard that is behind the count of shard 0, from a newer image than shard 0's.
+// Both a client that writes to it and the aggregator do this.
 func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	row := Row{
 		Path:   "split of a shard that lags behind",
@@ -41,7 +41,7 @@ func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	if err := taken(ctx, f.a, "lagging", 1); err != nil {
 		return row, err
 	}
-	for range 2 { // to two shards, and on: the second one is left behind
+	for range 2 { // to two shards and beyond: the second one is left behind
 		if err := f.double(ctx, "lagging"); err != nil {
 			return row, err
 		}
@@ -62,8 +62,8 @@ func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	return row, err
 }
 
-// cycle is the bill of a split and of the merge that undoes it, with the look at the
-// other shard that precedes the merge.
+// cycle returns the bill of a split and of the merge that reverses it, including the look at the
+// other shard before the merge.
 func cycle(split, merge Row, look Bill) Row {
 	row := Row{
 		Path: "aggregator, a split and its merge",

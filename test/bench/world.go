@@ -25,30 +25,29 @@ import (
 // resource is the resource of all entities of a world.
 const resource = "gpt-4"
 
-// world is the table of the committed template on an emulator, seen through a proxy that meters it,
-// with a clock that only the tests move.
+// world is the committed template's table on an emulator, behind a proxy that measures it, with a
+// clock that only the tests move.
 type world struct {
-	direct  *engine.Engine // past the proxy: set-up and looking
+	direct  *engine.Engine // bypasses the proxy, for setup and checks
 	proxied *engine.Engine
 	proxy   *fault.Proxy
 	table   string
 	raw     *dynamodb.Client // of direct
 	store   store.Store      // of direct
 	clock   atomic.Int64     // epoch ms
-	ns      string           // id of the namespace, known after the first client
+	ns      string           // id of the namespace, set by the first client
 }
 
 const (
-	// beforeAnHour is how long a cost table takes to measure, and a minute: in the last minute
-	// of an hour the aggregator takes it for over by its own clock, and looks once more before
-	// it counts.
+	// beforeAnHour is longer by a minute than a cost table takes to measure: in the last minute of
+	// an hour, the aggregator by its own clock treats it as over, and looks again before it counts.
 	beforeAnHour = 2 * time.Minute
-	// inAnHour is how long an hour has begun when its creations are certainly of it.
+	// inAnHour is how far into an hour new buckets are certain to belong to it.
 	inAnHour = 12 * time.Second
 )
 
-// untilMidHour returns how long it is until no hour turns for a while: so no bucket of the measurement begins
-// a second hour.
+// untilMidHour returns how long to wait until no hour turns for a while. Then no bucket of the
+// measurement begins a second hour.
 func untilMidHour(now time.Time) time.Duration {
 	switch in := now.Sub(now.Truncate(time.Hour)); {
 	case in < inAnHour:
@@ -59,8 +58,8 @@ func untilMidHour(now time.Time) time.Duration {
 	return 0
 }
 
-// newWorld creates a table on the engine. close removes it. Where an hour is about to turn, it
-// waits until it has.
+// newWorld creates a table on the engine. close removes it. If an hour is about to turn, it waits
+// for that.
 func newWorld(ctx context.Context, e *engine.Engine) (*world, error) {
 	if err := smithytime.SleepWithContext(ctx, untilMidHour(time.Now())); err != nil {
 		return nil, err
@@ -86,15 +85,14 @@ func (w *world) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	// Best effort: a started engine forgets everything when it ends.
+	// Best effort: a started engine loses everything when it ends.
 	_, _ = w.raw.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &w.table})
 }
 
 func (w *world) now() time.Time          { return time.UnixMilli(w.clock.Load()) }
 func (w *world) advance(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 
-// client returns a limiter with caches of its own and the world's clock, whose
-// calls are metered.
+// client returns a limiter with its own caches and the world's clock, whose calls are measured.
 func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
 	l, err := limiter.Open(ctx, w.proxied.DynamoDB(), w.table,
 		&limiter.Options{Register: true, Now: w.now, Timeout: time.Minute})
@@ -125,7 +123,7 @@ func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
 	return items[0], nil
 }
 
-// aggregator starts the built aggregator on the world's table, its calls metered.
+// aggregator starts the built aggregator on the world's table, with measured calls.
 func (w *world) aggregator(ctx context.Context) (*runtimeapi.Host, error) {
 	h, err := runtimeapi.Start(runtimeapi.Config{
 		Binary: runtimeapi.Built("aggregator"), Name: "aggregator",
@@ -141,7 +139,7 @@ func (w *world) aggregator(ctx context.Context) (*runtimeapi.Host, error) {
 	return h, nil
 }
 
-// invoke delivers one batch and wants it processed whole.
+// invoke delivers one batch, which must be processed completely.
 func invoke(ctx context.Context, h *runtimeapi.Host, payload []byte) error {
 	r, err := h.Invoke(ctx, payload)
 	if err != nil {

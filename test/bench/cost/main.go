@@ -1,5 +1,5 @@
 // Cost prints the consumption of every path next to its budget (see package bench). The environment
-// variable ENGINE chooses the emulator: dynoxide (default) or dynamodb-local. It ends with status 1
+// variable ENGINE selects the emulator: dynoxide (default) or dynamodb-local. The exit status is 1
 // if a path is off its budget.
 package main
 

@@ -1,12 +1,12 @@
-// Package fleet measures the cost of many processes that share one bucket: real
-// limiters, each with caches of its own, on one table in memory, in virtual time.
+// Package fleet measures the cost of many processes that share one bucket: real limiters, each with
+// its own caches, on one table in memory, in virtual time.
 //
-// A call takes two milliseconds to the table and two back, give or take a quarter, or longer if
-// the case says so. It is carried out in between. So images are as old as in a real fleet, and
-// writes meet as they do there. Requests arrive at random times (a Poisson process), each at a
-// random process; a denied one does not come back. Every run happens inside a testing/synctest
-// bubble: hundreds of seconds pass in one, and nothing depends on how fast the machine is. The
-// seed fixes the traffic; the scheduler orders writes at the same instant.
+// A call takes two milliseconds to the table and two back, give or take a quarter, or longer if the
+// case requires it. It is performed in between. So images are as old as in a real fleet, and writes
+// collide like there. Requests arrive at random times (a Poisson process), each at a random
+// process; a denied request does not come back. Every run is inside a testing/synctest bubble:
+// hundreds of seconds pass in one second, and nothing depends on the speed of the machine. The seed
+// fixes the traffic; the scheduler orders writes at the same instant.
 //
 // # The report
 //
@@ -24,12 +24,12 @@
 //	slow            acquires decided after more than 50 ms
 //	denied within   how long 99 of 100 denials took at most
 //
-// The exact level of "low" is an ideal bucket's, charged with the growth of the
-// table's counter, at the instant of the write.
+// The exact level of "low" is the level of an ideal bucket, charged with the growth of the table's
+// counter at the instant of the write.
 //
-// "on dynoxide" is the same traffic in real time, over HTTP to an emulator on this
-// machine, without levels and excess.
+// "on dynoxide" is the same traffic in real time, over HTTP to an emulator on this machine, without
+// levels and excess.
 //
-// Processes that Case.Python adds are a model: the documented algorithm of the Python client as a small
-// writer, on the same table.
+// The processes added by Case.Python are a model: the documented algorithm of the Python client as
+// a small writer on the same table.
 package fleet

@@ -12,8 +12,8 @@ func jain(wanted, got []float64) float64 {
 	return sum * sum / max(n*squares, 1e-9)
 }
 
-// unfair returns the lowest Jain's index of grants by process over windows of 10 s, a second apart, in
-// which each process got 50 on average; 1 without such a window.
+// unfair returns the lowest Jain's index of grants by process, over windows of 10 s, a second
+// apart, in which each process got 50 on average; 1 without such a window.
 func unfair(grants []granted, processes int) float64 {
 	const window, least = 10_000, 50
 	lowest, all := 1., make([]float64, processes)

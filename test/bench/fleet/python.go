@@ -21,15 +21,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// pythonWriter is a writer of the documented algorithm of the Python client on the items of a table
-// (docs/wire-format.md). It picks a shard at random, asks two others when the first is short, and
-// then refills shard 0 by the whole limit. It keeps no image between its calls. It is not that client.
+// pythonWriter writes the items of a table with the documented algorithm of the Python client
+// (docs/wire-format.md). It picks a shard at random, tries two others if the first lacks tokens,
+// and then refills shard 0 by the whole limit. It keeps no image between calls. It is not the real
+// client.
 type pythonWriter struct {
 	t         *tableStore
 	rng       *rand.Rand
 	namespace string
-	count     int  // of shards, as the last image says
-	metered   bool // else the write meter counts as full, as the aggregator is meant to keep it
+	count     int  // of shards, from the last image
+	metered   bool // otherwise the write meter counts as full, as the aggregator should keep it
 }
 
 var errPythonDenied = errors.Join(limiter.ErrLimited, errors.New("denied by the model of the Python client"))
@@ -53,8 +54,8 @@ func (p *pythonWriter) acquire(ctx context.Context, tokens []int64) error {
 	return p.refill(ctx, tokens)
 }
 
-// spend is the plain add, which looks at stored levels only. It returns the image after it, or
-// the one that refused it.
+// spend is the plain add, which checks only stored levels. It returns the image after it, or the
+// one that refused it.
 func (p *pythonWriter) spend(ctx context.Context, shard int, tokens []int64) (held bool, b table.Shard, err error) {
 	u := item.Update{Key: p.key(shard)}
 	cond := []item.Cond{item.Exists(item.AttrPK)}
@@ -83,8 +84,8 @@ func (p *pythonWriter) spend(ctx context.Context, shard int, tokens []int64) (he
 	return held, b, err
 }
 
-// refilled is what a refill adds to each limit, in whole millitokens: the rest is dropped. covered
-// says that the request is covered then.
+// refilled returns the refill of each limit in whole millitokens; the rest is dropped. covered
+// reports whether the request is covered after it.
 func (p *pythonWriter) refilled(b table.Shard, now int64, tokens []int64) (added []int64, covered bool) {
 	for i, l := range p.t.limits {
 		sl := b.State.Slots[b.State.Index(l.Name)]
@@ -100,8 +101,8 @@ func (p *pythonWriter) refilled(b table.Shard, now int64, tokens []int64) (added
 func level(limit string) string   { return table.LimitPrefix + limit + "_" + table.FieldTokens }
 func counter(limit string) string { return table.LimitPrefix + limit + "_tc" }
 
-// refill reads shard 0, refills it as if it were the whole bucket and takes. If somebody else has
-// moved its clock, or taken what the refill does not make up for, it sends the plain add again.
+// refill reads shard 0, refills it as if it were the whole bucket and takes. If another writer has
+// moved its clock, or taken more than the refill adds, it sends the plain add again.
 func (p *pythonWriter) refill(ctx context.Context, tokens []int64) error {
 	now := nowMilli() // read before the item is, W7
 	items, err := p.t.Read(ctx, false, p.key(0))
@@ -143,7 +144,7 @@ func (t *tableStore) begin(ctx context.Context, c Case) (namespace string, err e
 	}
 	costs := make([]int64, len(c.Bucket.Limits))
 	for i, l := range c.Bucket.Limits {
-		if c.Python > 0 { // from a full one it also takes the overflow
+		if c.Python > 0 { // from a full bucket it would also take the overflow
 			costs[i] = l.Capacity / 2
 		}
 	}
@@ -153,7 +154,7 @@ func (t *tableStore) begin(ctx context.Context, c Case) (namespace string, err e
 	return l.NamespaceID(), t.divide(ctx, l.NamespaceID(), c.Shards)
 }
 
-// divide splits the bucket until it has so many shards.
+// divide splits the bucket into a number of shards.
 func (t *tableStore) divide(ctx context.Context, namespace string, shards int) error {
 	for count := 1; count < shards; count *= 2 {
 		var all []table.Shard

@@ -19,10 +19,10 @@ type Result struct {
 	Attempts, Granted, Denied, Failed int
 
 	Unknown  int     // part of Failed: tokens may have been taken
-	Slow     int     // decided, but after more than 50 ms
+	Slow     int     // decided, but only after more than 50 ms
 	Exact    int     // the exact bucket's grants of the same arrivals
 	Tokens   int64   // of the first limit, granted
-	Due      int64   // and the exact bucket's
+	Due      int64   // Tokens, for the exact bucket
 	Writes   int     // write units
 	Reads    float64 // read units
 	Low      float64 // mean, as a share of the capacity
@@ -34,8 +34,8 @@ type Result struct {
 	Waited   float64       // part of the grants that took any time
 	Jain     float64       // how evenly processes were served
 	Unfair   float64       // the lowest Jain's index of a window of 10 s in which each got 50 grants on average
-	Got      []float64     // by process, the served part of its demand
-	After    delivered     // since two lives after a crash
+	Got      []float64     // by process: the served part of its demand
+	After    delivered     // from two lives after a crash
 }
 
 // delivered compares the grants with an exact bucket's.
@@ -50,7 +50,7 @@ func (r Result) PerAttempt() float64 { return float64(r.Writes) / float64(max(r.
 // Delivered returns the grants as a share of the exact bucket's.
 func (r Result) Delivered() float64 { return float64(r.Granted) / float64(max(r.Exact, 1)) }
 
-// Trips returns how many of the longest round trips 99 of 100 denials took at most.
+// Trips returns the time of all but the slowest 1 % of denials, in the longest round trips.
 func (r Result) Trips(c Case) float64 {
 	trip := c.network().trip
 	if c.Spike > 0 {
@@ -59,7 +59,7 @@ func (r Result) Trips(c Case) float64 {
 	return float64(r.Denial) / float64(trip)
 }
 
-// String is the line that the table of the package comment explains.
+// String returns a line of the table in the package comment.
 func (r Result) String() string {
 	return fmt.Sprintf("writes/grant %5.2f  writes/try %5.2f  delivered %6.2f %%  low mean %5.1f %% worst %5.1f %%  "+
 		"excess %+.3f",
@@ -72,7 +72,7 @@ type outcome struct {
 	Result
 	denials []time.Duration // how long each took
 	grants  []granted
-	waited  int       // grants that took longer than none
+	waited  int       // grants that took longer than zero
 	wanted  []float64 // by process
 	got     []float64
 }
@@ -100,9 +100,9 @@ func newOutcome(processes int) *outcome {
 	return &outcome{wanted: make([]float64, processes), got: make([]float64, processes)}
 }
 
-// record counts a request of a process: whether it was sent two lives after a crash, and how it ended.
+// record counts a process's request, its outcome, and whether it was sent two lives after a crash.
 func (o *outcome) record(process int, begin time.Time, tokens []int64, after bool, err error) {
-	const slow = 50 * time.Millisecond // a dozen calls
+	const slow = 50 * time.Millisecond // about a dozen calls
 	took := time.Since(begin)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,10 +135,10 @@ func (o *outcome) record(process int, begin time.Time, tokens []int64, after boo
 	}
 }
 
-// process takes tokens, in the order of the case's limits, or says why not.
+// process takes tokens, in the order of the case's limits, or returns why not.
 type process func(ctx context.Context, tokens []int64) error
 
-// tally is the side of a table that is counted.
+// tally is the counted side of a table.
 type tally interface {
 	sample()
 	reset()
@@ -205,7 +205,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	return counted.Result
 }
 
-// gap is the time until the next arrival, in means.
+// gap returns the time until the next arrival, in means.
 func (c Case) gap(rng *rand.Rand) float64 {
 	if c.Smooth {
 		return 1
@@ -213,7 +213,7 @@ func (c Case) gap(rng *rand.Rand) float64 {
 	return rng.ExpFloat64()
 }
 
-// Run plays the case. It has to be called inside a bubble of testing/synctest.
+// Run runs the case. It must be called inside a bubble of testing/synctest.
 func (c Case) Run(ctx context.Context) (r Result, err error) {
 	t := newTable(c)
 	namespace := ""

@@ -18,16 +18,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// network is how long a call is under way, and which calls get no answer.
+// network determines how long calls take, and which calls get no answer.
 type network struct {
 	trip  time.Duration // to the table and back, on average
 	began time.Time
-	// from and to are the spike, since the network began: a call takes spikeTimes as long.
+	// from and to bound the spike, after the network began: a call takes spikeTimes as long.
 	from, to time.Duration
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	loseOne int // of so many writes; 0: none
+	loseOne int // one write in this many gets no answer; 0: none
 	lost    int // so far
 }
 
@@ -50,7 +50,7 @@ func (n *network) way() time.Duration {
 	return way
 }
 
-// loses reports whether a write gets no answer, and if so whether it is carried out.
+// loses reports whether a write gets no answer, and if so, whether it is performed.
 func (n *network) loses() (lost, applied bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,9 +61,8 @@ func (n *network) loses() (lost, applied bool) {
 	return true, n.rng.IntN(2) == 0
 }
 
-// tableStore is the twin of a table at the end of a network. It keeps a witness of the tokens taken
-// from the bucket of the case. As a [store.Store] it takes the place of a DynamoDB client in
-// [limiter.Open].
+// tableStore is the twin of a table behind a network. It keeps a witness of the tokens taken from
+// the case's bucket. As a [store.Store] it replaces a DynamoDB client in [limiter.Open].
 type tableStore struct {
 	store.API // never called
 	network   *network
@@ -88,8 +87,8 @@ func newTable(c Case) *tableStore {
 	}
 }
 
-// call carries a call to the table and its answer back. A caller that stops waiting does not know
-// the outcome; nor does one whose call is lost.
+// call sends a call to the table and its answer back. If a caller stops waiting, or a call is lost,
+// the outcome stays unknown.
 func (t *tableStore) call(ctx context.Context, op string, write bool, f func() error) error {
 	sent := nowMilli()
 	time.Sleep(t.network.way())
@@ -138,13 +137,13 @@ func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key
 	return out, err
 }
 
-// follow enters the changes of a call into the witness: the growth of the counters.
+// follow adds the changes of a call to the witness: the growth of the counters.
 func (t *tableStore) follow(sent int64) {
 	for _, c := range t.db.Changes(t.seen) {
 		t.seen = c.Seq
 		b, err := table.DecodeShard(c.New)
 		if err != nil || b.Entity != entity {
-			continue // some other record
+			continue // another record
 		}
 		old := t.shards[b.State.Shard].State
 		for i, l := range t.limits {
@@ -180,14 +179,14 @@ func (t *tableStore) sample() {
 	t.witness.sample(shown, now)
 }
 
-// process opens a limiter of its own on the table.
+// process opens a new limiter on the table.
 func (t *tableStore) process(ctx context.Context, opts limiter.Options) (*limiter.Limiter, error) {
 	opts.Register = true
 	return limiter.Open(ctx, t, "table", &opts)
 }
 
-// process begins a process. Every tenth ends at a crash, if the case has one, with all that it
-// holds, and another takes its place.
+// process starts a process. If the case has a crash, every tenth process ends then, with all its
+// tokens, and another replaces it.
 func (c Case) process(ctx context.Context, t *tableStore, i int) (process, error) {
 	l, err := t.process(ctx, c.Options)
 	if err != nil {

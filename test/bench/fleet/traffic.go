@@ -15,7 +15,7 @@ import (
 // Bucket is the limits that a fleet shares, and the cost of its requests.
 type Bucket struct {
 	Name   string
-	Limits []limiter.Limit // the first is the one that loads are measured by
+	Limits []limiter.Limit // loads are measured by the first one
 	// Cost returns the cost of the next request, in tokens, one per limit.
 	Cost func(*rand.Rand) []int64
 	Mean float64 // cost of the first limit; zero is one
@@ -26,7 +26,7 @@ func one(*rand.Rand) []int64 { return []int64{1} }
 
 // The buckets of the published table.
 var (
-	// PerMinute is the common pair: requests and, seldom decisive, model tokens.
+	// PerMinute is the usual pair: requests, and rarely decisive, model tokens.
 	PerMinute = Bucket{
 		Name:   "600 and 960k per minute",
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", 600), limiter.PerMinute("tpm", 960_000)},
@@ -45,20 +45,19 @@ var (
 			limiter.PerSecond("tps", 10_000).WithCapacity(20_000)},
 		Cost: func(r *rand.Rand) []int64 { return []int64{1, 500 + r.Int64N(1001)} },
 	}
-	// Busy gives more than one write at a time can take.
+	// Busy grants more than one write at a time can take.
 	Busy = Bucket{
 		Name:   "1000 per second, capacity 1000",
 		Limits: []limiter.Limit{limiter.PerSecond("rps", 1000)},
 		Cost:   one,
 	}
-	// Hot is a bucket that many write to for single tokens.
+	// Hot is a bucket with many writers that take single tokens.
 	Hot = Bucket{
 		Name:   "1800 a minute, capacity 100",
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", 1800).WithCapacity(100)},
 		Cost:   one,
 	}
-	// Mixed is asked for single tokens and, by one request in ten, for as much as two of
-	// eight shards hold.
+	// Mixed has requests for single tokens, and one in ten for as much as two of eight shards hold.
 	Mixed = Bucket{
 		Name:   "100 a second, one in ten takes 25",
 		Limits: []limiter.Limit{limiter.PerSecond("rps", 100)},
@@ -78,7 +77,7 @@ var (
 	}
 )
 
-// rates returns the limits as the arithmetic sees them.
+// rates returns the limits as rates of package bucket.
 func (b Bucket) rates() []bucket.Rate {
 	out := make([]bucket.Rate, len(b.Limits))
 	for i, l := range b.Limits {
@@ -88,7 +87,7 @@ func (b Bucket) rates() []bucket.Rate {
 	return out
 }
 
-// request returns an acquire of costs, which are in the order of the limits.
+// request returns a request with costs in the order of the limits.
 func (b Bucket) request(costs []int64) limiter.Request {
 	named := make(limiter.Costs, len(costs))
 	for i, c := range costs {
@@ -107,24 +106,24 @@ type Case struct {
 	Bucket    Bucket
 	Processes int           // limiters
 	Python    int           // more processes, with the documented algorithm of the Python client
-	Shards    int           // of the bucket, with the aggregator at work where Python is; 0: one that is whole
+	Shards    int           // of the bucket, with the aggregator running if Python is set; 0: one undivided shard
 	Load      float64       // arrivals, as a share of the rate of the first limit
-	Warm      time.Duration // of traffic before anything is counted
-	For       time.Duration // of traffic that is counted
-	LoseOne   int           // of so many writes gets no answer; 0: none
+	Warm      time.Duration // of traffic before counting starts
+	For       time.Duration // of counted traffic
+	LoseOne   int           // one write in this many gets no answer; 0: none
 	Trip      time.Duration // to the table and back, on average; 0: 4 ms
-	Spike     time.Duration // in the middle of the traffic, in which calls take four times as long; 0: none
+	Spike     time.Duration // in the middle of the traffic, during which calls take four times as long; 0: none
 	Deadline  time.Duration // of every acquire; 0: none
-	Zipf      float64       // how unevenly the processes ask: process k as often as 1/k to the power of this
-	Demand    []float64     // the part of the arrivals of each process; nil: all ask alike
-	Smooth    bool          // a request comes every so often, to each process in turn
-	Bursty    bool          // a process asks a quarter of the time, for seconds at a time, four times as often then
-	Crash     time.Duration // after so long of the counted time, every tenth process ends and another begins; 0: none
+	Zipf      float64       // how unevenly requests are distributed: process k gets them with weight 1/k to this power
+	Demand    []float64     // the part of the arrivals of each process; nil: equal parts
+	Smooth    bool          // requests come at even intervals, to each process in turn
+	Bursty    bool          // a process is active a quarter of the time, for seconds, at four times the rate
+	Crash     time.Duration // after this part of the counted time, every tenth process ends and another begins; 0: none
 	Seed      uint64
 	Options   limiter.Options // of every limiter
 }
 
-// String names the case in a line.
+// String describes the case in a line.
 func (c Case) String() string {
 	s := fmt.Sprintf("%s, %d processes, %.0f %%", c.Bucket.Name, c.Processes, 100*c.Load)
 	if c.Trip > 0 {
@@ -142,7 +141,7 @@ func (c Case) String() string {
 	return s
 }
 
-// picker returns which of so many processes is next to ask at an instant, -1 for none.
+// picker returns a function that picks the process of the next request at an instant, -1 for none.
 func (c Case) picker(rng *rand.Rand, processes int) func(at time.Time) int {
 	if c.Bursty {
 		on, until := make([]bool, processes), make([]time.Time, processes)
@@ -185,9 +184,9 @@ func (c Case) perSecond() float64 {
 	return c.Load * float64(l.Refill) / l.Period.Seconds() / mean
 }
 
-// Lasting returns the case with the time in which about n requests arrive, 100 s at least. A tenth
-// of it comes before as warm-up, and above the rate of the first limit at least the time in which
-// the traffic empties a full bucket.
+// Lasting returns the case with the time in which about n requests arrive, at least 100 s. A tenth
+// of it precedes as warm-up; above the rate of the first limit, at least the time in which the
+// traffic empties a full bucket.
 func (c Case) Lasting(n int) Case {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	c.For = max(100*time.Second, seconds(float64(n)/c.perSecond()))

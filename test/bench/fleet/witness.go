@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
-// ideal is an exact bucket: the level of each limit, at an instant in epoch milliseconds.
+// ideal is an exact bucket: the level of each limit at an instant in epoch milliseconds.
 type ideal struct {
 	rates []bucket.Rate
 	level []float64 // millitokens
@@ -47,12 +47,12 @@ func (b *ideal) acquire(tokens []int64, now int64) bool {
 	return true
 }
 
-// witness has the tokens taken from a table's bucket, and the levels that they leave in an ideal one.
+// witness records the tokens taken from a table's bucket, and the resulting levels of an ideal one.
 type witness struct {
 	rates   []bucket.Rate
 	left    *ideal
 	history [][]loadcheck.Event // by limit, in millitokens
-	back    int64               // when the last write that gave something back was sent
+	back    int64               // when the last write that gave tokens back was sent
 	low     low
 }
 
@@ -60,11 +60,10 @@ func newWitness(rates []bucket.Rate, now int64) *witness {
 	return &witness{rates: rates, left: newIdeal(rates, now), history: make([][]loadcheck.Event, len(rates))}
 }
 
-// took records that the counter of limit i has grown by milli. A process takes tokens at the
-// instant by its clock when it sends the write; the table performs it a little later. Windows of
-// time count the first instant, the level the second. Tokens that come back may be taken at once,
-// even by a write that was sent before: it then counts from the return on, which is before its
-// answer, too.
+// took records that the counter of limit i has grown by milli. A process takes tokens when it sends
+// the write, by its clock; the table performs it a little later. Windows of time use the first
+// instant, levels the second. Returned tokens may be taken at once, even by a write sent before:
+// that one then counts from the return, which is also before its answer.
 func (l *witness) took(i int, milli, sent, now int64) {
 	if milli == 0 {
 		return
@@ -93,12 +92,12 @@ func (l *witness) sample(shown []float64, now int64) {
 	l.low.worst = max(l.low.worst, worst)
 }
 
-// excess returns the worst excess over all windows and limits, in tokens. Unspent tokens that were
-// given back to a full bucket may be admitted later (design I1): it may be above the capacity until
+// excess returns the worst excess over all windows and limits, in tokens. Unspent tokens given back
+// to a full bucket may be admitted later (design I1): the bucket may be above its capacity until
 // the next refill.
 func (l *witness) excess() float64 { return excess(l.rates, true, l.history) }
 
-// low is how far levels were shown below the ideal ones, as shares of capacity.
+// low is how far shown levels were below the ideal ones, as shares of the capacity.
 type low struct {
 	n          int
 	sum, worst float64
@@ -106,13 +105,13 @@ type low struct {
 
 func (l low) mean() float64 { return l.sum / float64(max(l.n, 1)) }
 
-// always returns the rules of a rate that does not change.
+// always returns the rules of a constant rate.
 func always(r bucket.Rate) []loadcheck.Rule {
 	return loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
 }
 
-// excess returns the worst excess over all windows and limits, in tokens, of events in millitokens by limit.
-// See [loadcheck.Bound] for kept.
+// excess returns the worst excess over all windows and limits, in tokens, for events in millitokens
+// by limit. See [loadcheck.Bound] for kept.
 func excess(rates []bucket.Rate, kept bool, events [][]loadcheck.Event) float64 {
 	worst := math.Inf(-1)
 	for i, r := range rates {
