@@ -1,8 +1,7 @@
-// Package localstack is the local emulator kit: it acts as AWS well enough, on one
-// machine and without Docker, to run the built functions and the client end to
-// end.
+// Package localstack is the local emulator kit: it emulates AWS well enough, on one machine and
+// without Docker, to run the built functions and the client end to end.
 //
-// The parts, each its own package. Of the product they import the specification of the table and the
+// Each part is a package. From the product they import only the specification of the table and the
 // reader of its stream:
 //
 //	engine      starts dynoxide or DynamoDB Local, or takes the server at the SDK's endpoint variables

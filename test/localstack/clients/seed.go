@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Stored returns limits in the units of the table.
+// Stored returns limits in stored form.
 func Stored(limits ...limiter.Limit) []bucket.Limit {
 	out := make([]bucket.Limit, len(limits))
 	for i, l := range limits {
@@ -16,8 +16,8 @@ func Stored(limits ...limiter.Limit) []bucket.Limit {
 	return out
 }
 
-// Full is a bucket before its first request, of one shard: full, with a write meter of so many writes a
-// second, or zero for DynamoDB's own.
+// Full returns a bucket before its first request, with one shard: full, with a write meter of meter
+// writes a second, or zero for DynamoDB's own.
 func Full(namespace, entity, resource string, limits []limiter.Limit, meter, now int64) table.Shard {
 	b := table.Shard{Namespace: namespace, Entity: entity, Resource: resource,
 		State: bucket.New(Stored(limits...), 0, 1, now)}

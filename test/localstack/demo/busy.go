@@ -14,32 +14,32 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// A busy tenant, after the rush: its processes take tokens ahead, and grant most of its requests
+// A busy tenant, after the rush: its processes prefetch tokens, and grant most of its requests
 // without a call.
 const (
 	busyProcesses = 4
-	busyRate      = 300 // requests a second, half as many again as its limit
+	busyRate      = 300 // requests per second, half as many again as its limit
 	busyTime      = 5 * time.Second
 	busyAhead     = 500 * time.Millisecond
-	// mostBusy is how many write units a grant of the busy tenant may take: far more than it does,
-	// for machines that stand still now and then.
+	// mostBusy is the greatest number of write units per grant for the busy tenant: far more than
+	// normal, for machines that sometimes stall.
 	mostBusy = 0.5
 )
 
 var busyTenant = &tenant{entity: "busy", resource: "gpt-small", level: perCall,
 	limits: []limiter.Limit{limiter.PerMinute("rpm", 12_000).WithCapacity(200)}}
 
-// busy is the outcome of its requests.
+// busy is the outcome of the busy tenant's requests.
 type busy struct {
 	granted int64
-	units   float64 // write units, refused writes included
-	excess  float64 // tokens admitted beyond the limit, in the worst of all windows
+	units   float64 // write units, including refused writes
+	excess  float64 // tokens admitted beyond the limit, in the worst window
 }
 
-// perGrant is how many write units a grant took.
+// perGrant returns the write units per grant.
 func (b busy) perGrant() float64 { return b.units / float64(max(b.granted, 1)) }
 
-// busyFleet is its processes, behind a proxy that meters them.
+// busyFleet is the tenant's processes, behind a proxy that measures them.
 type busyFleet struct {
 	*fleet
 	proxy *fault.Proxy
@@ -57,7 +57,7 @@ func openBusy(ctx context.Context, s *rig, l *clients.Book) (b *busyFleet, err e
 	return b, err
 }
 
-// play sends requests for busyTime, and keeps the grants and the write units that the proxy meters.
+// play sends requests for busyTime, and records the grants and the measured write units.
 func (f *busyFleet) play(ctx context.Context) {
 	f.proxy.Reset()
 	var requests []request
@@ -70,8 +70,8 @@ func (f *busyFleet) play(ctx context.Context) {
 	f.is.granted, f.is.units = page.Granted(), u.WriteUnits+u.FailedUnits
 }
 
-// rest makes a request of each process. The next write reports the tokens that expired unspent, and
-// processes that ask so seldom prefetch nothing.
+// rest sends one request per process. The next write reports the tokens that expired unspent, and
+// processes with so few requests prefetch nothing.
 func (f *busyFleet) rest(ctx context.Context) {
 	for range f.limiters {
 		f.one(ctx, request{tenant: busyTenant})

@@ -8,13 +8,13 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 )
 
-// calmEvery is the time between requests after the rush: the stream shows that a bucket is cool
-// only when it is written to. Each request is two writes, and no second may see more than two on
-// one shard: a tenth of its write meter, see hotWCU.
+// calmEvery is the time between requests after the rush: the stream shows only with writes that a
+// bucket is cool. Each request is two writes, and no second may have more than two on one shard: a
+// tenth of its write meter, see hotWCU.
 const calmEvery = 1200 * time.Millisecond
 
-// exhaust asks the hot bucket for its capacity at once until a request is denied, if none has been:
-// a machine that is too slow sends fewer requests than the bucket allows.
+// exhaust requests the hot bucket's capacity at once until a request is denied, if none has been: a
+// machine that is too slow sends fewer requests than the bucket allows.
 func (d *demo) exhaust(ctx context.Context) {
 	for d.book.Ends(hotEntity).Denied == 0 && ctx.Err() == nil {
 		var all sync.WaitGroup
@@ -25,12 +25,11 @@ func (d *demo) exhaust(ctx context.Context) {
 	}
 }
 
-// calmRounds is how many requests there are at least, and as many of the busy tenant's processes:
-// after so many, all held tokens are surely reported.
+// calmRounds is the least number of requests, for the hot bucket and for each of the busy tenant's
+// processes: after that many, all held tokens are surely reported.
 const calmRounds = 6
 
-// calm plays a few requests on the hot bucket until it has merged into one shard, or
-// ctx is done.
+// calm sends a few requests for the hot bucket until it has merged into one shard, or ctx is done.
 func (d *demo) calm(ctx context.Context) {
 	for i := 1; ; i++ {
 		if smithytime.SleepWithContext(ctx, calmEvery) != nil {

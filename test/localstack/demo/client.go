@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// processes is how many clients there are, each with a connection pool and
-	// caches of its own, as processes on different machines have.
+	// processes is how many clients there are, each with its own connection pool and caches, like
+	// processes on different machines.
 	processes = 8
-	// inFlight bounds the calls under way, over all clients. On a machine that
-	// cannot keep up, requests that would begin more than maxLag late are left
-	// out, so that the demo takes as long everywhere.
+	// inFlight bounds the calls under way over all clients. If the machine cannot keep up, requests
+	// that would begin more than maxLag late are left out, so the demo takes the same time
+	// everywhere.
 	inFlight = 24
 	maxLag   = time.Second
 )
@@ -29,7 +29,7 @@ const (
 type fleet struct {
 	limiters []*limiter.Limiter
 	book     *clients.Book
-	lost     atomic.Int64 // writes that another client was faster than
+	lost     atomic.Int64 // writes lost to a faster client
 	leftOut  atomic.Int64 // requests not sent because the machine is too slow
 	next     atomic.Int64
 }
@@ -57,8 +57,8 @@ func openFleet(ctx context.Context, e *engine.Engine, table string, n int, l *cl
 	return f, nil
 }
 
-// play sends the requests at their times, from one client after the other, and
-// returns when all have ended or ctx is done.
+// play sends the requests at their times, from the clients in turn, and returns when all have ended
+// or ctx is done.
 func (f *fleet) play(ctx context.Context, requests []request) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -85,7 +85,7 @@ func (f *fleet) play(ctx context.Context, requests []request) {
 	}
 }
 
-// one plays one request.
+// one sends one request.
 func (f *fleet) one(ctx context.Context, r request) {
 	_ = f.book.Make(ctx, f.limiters[int(f.next.Add(1))%len(f.limiters)], r.call())
 }

@@ -1,15 +1,15 @@
-// Demo plays the whole system on this machine and checks it. Clients take tokens through the
-// limiter, and the table's stream feeds the built functions. Usage is counted, a hot bucket
-// splits, audit events expire into the archive. Some of it goes wrong on purpose.
+// Demo runs the whole system on this machine and checks it. Clients take tokens through the
+// limiter, and the table's stream feeds the built functions. Usage is counted, a hot bucket splits,
+// audit events expire into the archive. Some faults are injected on purpose.
 //
-// It is started by make demo, which installs the emulators and builds the functions before.
+// make demo starts it, after installing the emulators and building the functions.
 //
 // TRACE names a CSV file of real requests to replay: TIMESTAMP,ContextTokens,GeneratedTokens. The
 // context is acquired, and the generated tokens are settled afterwards. It is played at 200
 // requests a second. Without TRACE a workload is generated, the same one in every run.
 //
-// It writes its measurements as one page with pictures, dist/demo.html. With the argument picture
-// it runs nothing, and makes the pictures of the README from the page of the last run.
+// It writes its measurements as one page with pictures, dist/demo.html. With the argument picture,
+// it runs nothing, and makes the README's pictures from the page of the last run.
 //
 // The last line is "demo: PASS" or "demo: FAIL" with the reasons. The exit status is 0 or 1
 // accordingly, and 2 for a trace that is none.
@@ -35,10 +35,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// allTime is when the demo gives up: it takes about a minute, on a slow machine longer.
+// allTime is when the demo gives up. It normally takes about a minute, longer on a slow machine.
 const allTime = 5 * time.Minute
 
-// runPath is where the record is kept that the pictures of the README are made of.
+// runPath is the record from which the README's pictures are made.
 var runPath = filepath.Join(engine.Root(), "demo", "testdata", "run.json")
 
 // pagePath is where the report goes.
@@ -87,9 +87,9 @@ type demo struct {
 	audits *audits
 	swept  int
 	calmed int64   // when the rush was over, epoch ms
-	busied int64   // when the busy tenant was, epoch ms
+	busied int64   // when the busy tenant was finished, epoch ms
 	rushed float64 // how long it took, in seconds
-	writes int     // of the hot bucket meanwhile
+	writes int     // to the hot bucket in that time
 	busy   *busyFleet
 	result *result // nil until everything is measured
 }
@@ -120,8 +120,7 @@ func (d *demo) say(format string, args ...any) {
 	fmt.Fprintf(d.out, "[%4.1fs] %s\n", time.Since(d.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// play runs the phases one after the other. Everything it started has ended
-// when it returns.
+// play runs the phases one after the other. When it returns, everything that it started has ended.
 func (d *demo) play(ctx context.Context) (err error) {
 	t := &trouble{}
 	d.say("starting the emulators: dynoxide, S3, the Lambda runtime, event source mappings")
@@ -171,8 +170,8 @@ func (d *demo) seed(ctx context.Context) (err error) {
 	return seedConfig(ctx, direct, ns, now())
 }
 
-// load plays the requests while audit events are written and swept, and says
-// every two seconds how far it is.
+// load sends the requests while audit events are written and swept, and reports its progress every
+// two seconds.
 func (d *demo) load(ctx context.Context) error {
 	playing, done := context.WithCancel(ctx)
 	defer done()
@@ -196,7 +195,7 @@ func (d *demo) load(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// interrupt cuts the clients off once, after two thirds of the time.
+// interrupt disconnects the clients once, after two thirds of the time.
 func (d *demo) interrupt(ctx context.Context) error {
 	if smithytime.SleepWithContext(ctx, playTime*2/3) != nil {
 		return nil
@@ -234,7 +233,7 @@ func (d *demo) progress() {
 		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
 }
 
-// drain lets the remaining audit events expire and the functions finish.
+// drain waits until the remaining audit events have expired and the functions have finished.
 func (d *demo) drain(ctx context.Context) error {
 	n, err := d.rig.Sweeper.Sweep(ctx, now()+5000)
 	d.swept += n

@@ -16,8 +16,8 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"number": number}).Parse(pageText))
 
-// page is the story with its picture, and the printed summary. The story itself goes with it, for
-// machines.
+// page is the story with its picture, and the printed summary. It also includes the story itself in
+// machine-readable form.
 type page struct {
 	Story   story
 	Passed  bool
@@ -29,7 +29,7 @@ type page struct {
 // Sent is how many requests of the workload were sent.
 func (p page) Sent() int { return p.Story.Planned - p.Story.LeftOut }
 
-// margin says how near to its bound something came that is so many tokens above it.
+// margin describes how close a figure came to its bound, excess tokens above it.
 func margin(excess float64) string {
 	side := "below"
 	if excess > 0 {
@@ -38,7 +38,7 @@ func margin(excess float64) string {
 	return fmt.Sprintf("%.3g tokens %s its bound", math.Abs(excess), side)
 }
 
-// bar is a limit: the admitted part of its allowance. Tenant is empty after the tenant's first.
+// bar is a limit: the admitted part of its allowance. Tenant is empty after the tenant's first bar.
 type bar struct {
 	grants
 	Tenant  string
@@ -58,7 +58,7 @@ func writePage(w io.Writer, r story, summary string) error {
 	return pageTemplate.Execute(w, p)
 }
 
-// savePage writes the page to a file, whose folder need not exist.
+// savePage writes the page to a file, creating its folder if necessary.
 func savePage(path string, r story, summary string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -70,7 +70,7 @@ func savePage(path string, r story, summary string) error {
 	return os.WriteFile(path, []byte(out.String()), 0o644)
 }
 
-// barsOf makes bars of grants, which are sorted by tenant.
+// barsOf converts grants, sorted by tenant, to bars.
 func barsOf(all []grants) (out []bar) {
 	last := ""
 	for _, g := range all {

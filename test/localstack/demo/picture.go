@@ -16,18 +16,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
-// sum is the outcome of the requests for the hot bucket until an instant: how many there were, how
-// many were admitted, and how many might have been.
+// sum is the outcome of the requests for the hot bucket until an instant: how many were made,
+// admitted and allowed.
 type sum struct{ At, Asked, Admitted, Allowed float64 }
 
-// hotLimit is the limit that the picture is about: each request takes one of it.
+// hotLimit is the limit that the picture shows: each request takes one of it.
 const hotLimit = "rpm"
 
-// sumEvery is how far apart the sums of the picture are, in ms.
+// sumEvery is the distance between the picture's sums, in ms.
 const sumEvery = 500
 
-// sumsOf returns the outcome of the requests for a limit, which were asked at some instants, from the
-// begin of the run on.
+// sumsOf returns the outcome of the requests for a limit, sent at the instants asked, from the
+// beginning of the run.
 func sumsOf(p loadcheck.Page, asked []int64, begin, end int64) (out []sum) {
 	if len(p.Seen) == 0 || len(asked) == 0 {
 		return nil
@@ -46,10 +46,11 @@ func sumsOf(p loadcheck.Page, asked []int64, begin, end int64) (out []sum) {
 	return out
 }
 
-// sumAt returns the admitted and the allowed tokens of a limit until an instant. Admitted tokens count from
-// the answer on; allowed are the capacity, the refill since the first request, and the give-backs.
+// sumAt returns the admitted and allowed tokens of a limit until an instant. Tokens are admitted
+// when the answer arrives; allowed are the capacity, the refill since the first request, and the
+// give-backs.
 func sumAt(p loadcheck.Page, first, at int64) (s sum) {
-	rule := p.Seen[0] // which does not change
+	rule := p.Seen[0] // it does not change
 	s.Allowed = float64(rule.Capacity) + float64(rule.Amount)*float64(max(0, at-first))/float64(rule.Period)
 	for _, e := range p.Events {
 		switch {
@@ -72,10 +73,10 @@ var pictureTemplate = template.Must(template.New("picture").Funcs(template.FuncM
 
 type colours struct{ Paper, Ink, Soft, Rule, Main, Second string }
 
-// ofThePage are the colours of the page that the picture is part of, which follow the reader's theme.
+// ofThePage are the colours of the page with the picture, which follow the reader's theme.
 var ofThePage = colours{"var(--paper)", "var(--ink)", "var(--soft)", "var(--rule)", "var(--main)", "var(--second)"}
 
-// themes are the pictures that are made of a run.
+// themes are the colours of the pictures made from a run.
 var themes = map[string]colours{
 	"light": {"#ffffff", "#1b1f24", "#59636e", "#d1d9e0", "#0b66c3", "#b35900"},
 	"dark":  {"#0d1117", "#e6edf3", "#9da7b1", "#3d444d", "#58a6ff", "#f0883e"},
@@ -104,9 +105,9 @@ type label struct {
 }
 
 const (
-	// lineHeight is how far apart texts stand that do not print over one another.
+	// lineHeight is the least distance between texts that do not overlap.
 	lineHeight = 18
-	// betweenPanels is where the next panel begins, below the last: its name stands between them.
+	// betweenPanels is the distance to the next panel below, for its name.
 	betweenPanels = 34
 )
 
@@ -146,7 +147,7 @@ func drawPicture(w io.Writer, r story, c colours) error {
 	return pictureTemplate.Execute(w, p)
 }
 
-// labels returns the texts at the ends of the lines, each as near to its line as the others allow.
+// labels returns the texts at the ends of the lines, each as close to its line as the others allow.
 func (p picture) labels() []label {
 	all := []label{
 		{number(p.Ends.Asked) + " sent", p.Soft, 400, p.Sums.Y(p.Ends.Asked)},
@@ -168,8 +169,8 @@ func (p picture) labels() []label {
 	return all
 }
 
-// savePictures makes the pictures of a page that a run has written, and keeps the story
-// of the run, from which they can be made again. A run that has failed has no pictures.
+// savePictures makes the pictures from a page that a run has written, and saves the story of the
+// run, from which they can be made again. A failed run has no pictures.
 func savePictures(page, data, folder string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -213,5 +214,5 @@ type panel struct {
 // With returns the part that is drawn in the frame.
 func (p picture) With(f frame, name string) panel { return panel{p, f, name} }
 
-// Lane is where the faults of a kind stand.
+// Lane returns the position of the faults of a kind.
 func (p picture) Lane(i int) float64 { return p.Lanes.Top + lineHeight*(float64(i)+0.5) }

@@ -9,7 +9,7 @@ import (
 // point is a value at an instant, in seconds.
 type point struct{ At, Value float64 }
 
-// frame is the area of a plot over time, in units of the drawing. Values begin at zero.
+// frame is the area of a plot over time, in drawing units. Values begin at zero.
 type frame struct {
 	Left, Top, Width, Height float64
 	seconds, high            float64
@@ -19,7 +19,7 @@ type frame struct {
 func (f frame) Right() float64  { return f.Left + f.Width }
 func (f frame) Bottom() float64 { return f.Top + f.Height }
 
-// Above and Below are where the name of the axis and the instants are written.
+// Above and Below are the positions of the axis name and of the instants.
 func (f frame) Above() float64 { return f.Top - 10 }
 func (f frame) Below() float64 { return f.Bottom() + 18 }
 
@@ -29,7 +29,7 @@ func (f frame) under(height float64) frame {
 	return f
 }
 
-// X and Y are where an instant and a value are.
+// X and Y return the positions of an instant and a value.
 func (f frame) X(at float64) float64 { return f.Left + f.Width*min(max(at/f.seconds, 0), 1) }
 func (f frame) Y(value float64) float64 {
 	return f.Bottom() - f.Height*min(max(value/f.high, 0), 1)
@@ -55,8 +55,8 @@ func ticks(high, n float64) (out []float64) {
 	return out
 }
 
-// line returns the path through the points; steps holds each value until the next
-// point and until the end.
+// line returns the path through the points; with steps, it holds each value until the next point,
+// and until the end.
 func (f frame) line(points []point, steps bool) string {
 	var b strings.Builder
 	for i, p := range points {
@@ -75,7 +75,7 @@ func (f frame) line(points []point, steps bool) string {
 	return b.String()
 }
 
-// number renders an amount with thousands set apart.
+// number formats an amount with separated thousands.
 func number(v float64) string {
 	s := fmt.Sprintf("%.0f", v)
 	for i := len(s) - 3; i > 0; i -= 3 {

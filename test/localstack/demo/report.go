@@ -34,10 +34,10 @@ type result struct {
 	leftOut     int   // of these, not sent because the machine is too slow
 	swept       int   // audit events that expired
 	archive     archiveCheck
-	kept        bool   // the malformed record is kept with its payload
+	kept        bool   // the malformed record is stored with its payload
 	trouble     string // the injected trouble
 	missing     []string
-	undelivered int // records that were given up by the event source mappings
+	undelivered int // records given up by the event source mappings
 }
 
 // archiveCheck compares the archive with the events that expired.
@@ -105,7 +105,7 @@ func (r result) verdict() []string {
 	return why
 }
 
-// print writes the summary: for each figure its meaning, and a line with the figure for machines.
+// print writes the summary: for each figure its meaning, and a machine-readable line.
 func (r result) print(w io.Writer) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	c := r.ends
@@ -149,7 +149,7 @@ func (r result) print(w io.Writer) {
 	}
 }
 
-// last is the last line: PASS, or FAIL with the reasons.
+// last returns the last line: PASS, or FAIL with the reasons.
 func last(why []string) (line string, code int) {
 	if len(why) == 0 {
 		return "demo: PASS", 0

@@ -14,12 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
-// namespace is the one that the demo's clients share.
+// namespace is shared by the demo's clients.
 const namespace = "demo"
 
-// seedConfig stores the limits of every level, and the hot bucket with a write
-// meter that a laptop can exhaust. The tenants' other buckets are created by
-// the clients.
+// seedConfig stores the limits of every level, and the hot bucket with a write meter that a laptop
+// can exhaust. The clients create the tenants' other buckets.
 func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error {
 	writes := []item.Write{config.Config{Namespace: ns, Limits: clients.Stored(systemLimits...)}.Replace()}
 	resources := map[string]bool{}
@@ -50,8 +49,8 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 	return nil
 }
 
-// audits writes audit events and deletes some by hand while the sweeper removes
-// those that expire. Make one with newAudits.
+// audits writes audit events and deletes some by hand, while the sweeper removes expired ones.
+// newAudits makes one.
 type audits struct {
 	store store.Store
 	ns    string

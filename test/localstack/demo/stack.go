@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// streamShards is how many shards the stream is divided into; each has its
-	// own invocations, which reorders buckets against each other.
+	// streamShards is the number of shards of the stream; each has its own invocations, which
+	// reorders buckets relative to each other.
 	streamShards = 4
 	// environments is how many invocations of a function run at once.
 	environments = 2
-	// mergeAfter is how long the hot bucket has to be cool before it merges. The
-	// deployed default is minutes, which the demo does not have.
+	// mergeAfter is how long the hot bucket must be cool before it merges. The deployed default of
+	// minutes would be too long for the demo.
 	mergeAfter = 4 * time.Second
-	// maxShards is the most shards of a bucket. The hot one needs four; how much further
-	// it splits depends on the machine, and each step takes as long to merge again.
+	// maxShards is the greatest number of shards of a bucket. The hot one needs four; how much
+	// further it splits depends on the machine, and each step takes as long to merge again.
 	maxShards = 8
 )
 

@@ -9,16 +9,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
-// story is the content of the page and of the picture about a run. Instants are seconds since its
-// begin, amounts are tokens.
+// story is the content of the page and of the picture about a run. Instants are seconds since the
+// start, amounts are tokens.
 type story struct {
 	Date      string // when it began
 	About     string // the workload
 	Planned   int    // requests of it
-	LeftOut   int    // of these, because the machine was too slow
+	LeftOut   int    // of these, left out because the machine was too slow
 	Why       []string
-	Rush      float64 // until then requests came at full rate
-	Seconds   float64 // it took
+	Rush      float64 // requests came at full rate until then
+	Seconds   float64 // duration of the run
 	Tenants   []grants
 	Hot       []sum // requests for the hot bucket
 	Shards    []step
@@ -31,13 +31,13 @@ type grants struct {
 	Admitted, Allowed       float64
 }
 
-// step is how many shards the hot bucket has from an instant on.
+// step is the hot bucket's number of shards from an instant on.
 type step struct {
 	At     float64
 	Shards int
 }
 
-// incident is a fault that was injected.
+// incident is an injected fault.
 type incident struct {
 	At   float64
 	What string // its kind
@@ -49,7 +49,7 @@ type faults struct {
 	At   []float64
 }
 
-// byKind groups the incidents until an instant, in the order of each kind's first.
+// byKind groups the incidents until an instant, in the order of each kind's first incident.
 func byKind(all []incident, until float64) (out []faults) {
 	for _, in := range all {
 		if in.At > until {
@@ -84,9 +84,8 @@ func (d *demo) story(why []string) story {
 	return out
 }
 
-// grantsOf returns how much every limit admitted, tenant by tenant, and how much it allowed from its
-// first request until the last answer in the phase of this request. A phase ends at each of the instants,
-// epoch ms.
+// grantsOf returns how much every limit admitted, tenant by tenant, and how much it allowed from
+// its first request until the last answer in that phase. Phases end at the given instants, epoch ms.
 func grantsOf(l *clients.Book, phases ...int64) []grants {
 	var out []grants
 	for _, a := range l.Accounts() {

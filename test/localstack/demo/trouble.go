@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// malformedMark is a text that only the malformed record has.
+	// malformedMark is a text that only the malformed record contains.
 	malformedMark = "demo-malformed-record"
-	// crashBatch is how many records a batch has at least whose invocation is
-	// crashed, and crashAfter how many of its writes are let through before.
+	// crashBatch is the least number of records in a batch whose invocation is crashed, and
+	// crashAfter how many of its writes are let through before.
 	crashBatch, crashAfter = 10, 2
-	// crashDelay is how long later the process is killed: the first writes are
-	// done by then, the others are held back twice as long.
+	// crashDelay is how long after that the process is killed: by then the first writes are done,
+	// and the others are held back twice as long.
 	crashDelay = 50 * time.Millisecond
-	// twiceBatch is how many records a batch has at least that comes twice.
+	// twiceBatch is the least number of records in a batch that is delivered twice.
 	twiceBatch = 10
-	// againAfter is how much later a batch comes again.
+	// againAfter is how much later a batch is delivered again.
 	againAfter = 3 * time.Second
-	// outage is how long the clients cannot reach the table, or longer, until one of
+	// outage is the least time for which the clients cannot reach the table; it lasts until one of
 	// them has noticed.
 	outage = 400 * time.Millisecond
 )
 
-// trouble injects faults on purpose, and counts them. It is safe for concurrent use.
+// trouble injects faults and counts them. It is safe for concurrent use.
 type trouble struct {
 	mu         sync.Mutex
-	duplicates func() int // records of the aggregator's that came twice so far; nil: none
-	crashing   bool       // an invocation to be crashed is under way
+	duplicates func() int // the aggregator's records delivered twice so far; nil: none
+	crashing   bool       // an invocation to crash is under way
 	writes     int        // writes seen meanwhile
 	killed     int        // processes killed in the middle of a batch
 	late       int        // batches delivered again later
@@ -45,12 +45,12 @@ type trouble struct {
 	outages    int        // times the clients could not reach the table
 	archived2x int        // batches of the archiver delivered twice
 	incidents  []happened // in order
-	hits       [2]int     // of throttles and lost answers, as far as they are among the incidents
+	hits       [2]int     // of throttles and lost answers, as far as they are incidents
 
 	throttles, storm, lostAcquires, lostSettlements *fault.Rule
 }
 
-// invocation asks for a crash in the middle of one large batch.
+// invocation requests a crash in the middle of one large batch.
 func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,8 +60,8 @@ func (t *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	return runtimeapi.Fault{}
 }
 
-// watch kills the host's processes in the middle of the batch to be crashed: its first writes are
-// done then, one or more are on their way, and no outcome has been reported.
+// watch kills the host's processes in the middle of the batch to crash, when its first writes are
+// done, others are under way, and no outcome is reported.
 func (t *trouble) watch(p *fault.Proxy, host *runtimeapi.Host, m *eventsource.Mapping) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,12 +88,12 @@ func (t *trouble) crash(host *runtimeapi.Host) {
 	t.note(aggregatorKilled)
 }
 
-// repeated says that a batch has come twice. A batch that is cut for another
-// reason does not, and then it is another one's turn.
+// repeated reports whether a batch was delivered twice. A batch that was cut for another reason was
+// not; then another one is chosen.
 func (t *trouble) repeated() bool { return t.duplicates != nil && t.duplicates() > 0 }
 
-// batch puts a malformed record into one batch and lets others come twice: one
-// at once, one later with other batches in between.
+// batch adds a malformed record to one batch and delivers others twice: one immediately, one later
+// with other batches in between.
 func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	return eventsource.Trouble{}
 }
 
-// archiveBatch lets the archiver's first batch come twice.
+// archiveBatch delivers the archiver's first batch twice.
 func (t *trouble) archiveBatch(b eventsource.Batch) eventsource.Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,16 +126,15 @@ func (t *trouble) archiveBatch(b eventsource.Batch) eventsource.Trouble {
 	return eventsource.Trouble{Again: []time.Duration{0}}
 }
 
-// malformedRecord is a change of a bucket whose level is no number.
+// malformedRecord returns a change of a bucket whose level is not a number.
 func malformedRecord() eventsource.Record {
 	key := layout.BucketKey("demo", malformedMark, "gpt-large", 0)
 	return eventsource.Malformed("MODIFY", key.PK, key.SK, fmt.Sprintf(`%q:{"N":"soon"},%q:{"N":"many"}`,
 		layout.AttrRF, table.LimitPrefix+"rpm_"+table.FieldTokens), now())
 }
 
-// disturb makes the clients' way to the table unreliable: a few throttles, a
-// storm of them on one entity, and answers that are lost after the write was
-// done.
+// disturb makes the clients' connection to the table unreliable: a few throttles, a storm of them
+// on one entity, and answers lost after the write was done.
 func (t *trouble) disturb(p *fault.Proxy) {
 	acquires := func(c fault.Call) bool { return compares(c.Body) }
 	settles := func(c fault.Call) bool { return !compares(c.Body) }
@@ -151,7 +150,7 @@ func (t *trouble) disturb(p *fault.Proxy) {
 	p.Add(t.storm, t.throttles, t.lostAcquires, t.lostSettlements)
 }
 
-// interrupt cuts the clients off the table until a request has had no decision, or ctx
+// interrupt disconnects the clients from the table until a request has had no decision, or ctx
 // ends: calls under way get no answer, new ones no connection.
 func (t *trouble) interrupt(ctx context.Context, p *fault.Proxy, undecided func() int) error {
 	t.mu.Lock()
@@ -192,10 +191,10 @@ type happened struct {
 	kind string
 }
 
-// note keeps that a fault came. The lock is held.
+// note records a fault. The lock is held.
 func (t *trouble) note(kind string) { t.incidents = append(t.incidents, happened{now(), kind}) }
 
-// sample notes the faults that have hit clients since the last time.
+// sample records the faults that have affected clients since the last call.
 func (t *trouble) sample() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,7 +214,7 @@ func (t *trouble) seen() []happened {
 	return slices.Clone(t.incidents)
 }
 
-// report names the injected faults, and the faults that should have been injected and were not.
+// report names the injected faults, and those that should have been injected but were not.
 func (t *trouble) report(s *rig) (line string, missing []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,9 +19,9 @@ import (
 // stored is the table's content at the end, in whole tokens.
 type stored struct {
 	hourly, daily map[loadcheck.Account]int64 // sums of the snapshots
-	counters      map[loadcheck.Account]int64 // sums of the consumption counters over all shards that ever were
+	counters      map[loadcheck.Account]int64 // sums of the consumption counters over all shards that ever existed
 	shards        map[[2]string]int           // shards of each entity's resource
-	uneven        []string                    // buckets whose shards disagree about their number
+	uneven        []string                    // buckets whose shards have different counts
 }
 
 func readTable(ctx context.Context, e *engine.Engine, name string) (stored, error) {
@@ -92,15 +92,15 @@ func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 	return nil
 }
 
-// sums is the usage of one limit over all entities, and how far the sources
-// are apart, summed over entities so that differences do not cancel.
+// sums is the usage of one limit over all entities, and how far the sources differ, summed over
+// entities so that differences do not cancel.
 type sums struct {
 	limit                   string
 	hourly, daily, counters int64
 	diff                    int64
-	low, high               int64    // the clients' knowledge
-	unexplained             int64    // by how much the counters are outside of the bounds
-	apart                   []string // whose counters are, in order
+	low, high               int64    // the clients' bounds
+	unexplained             int64    // how far the counters are outside the bounds
+	apart                   []string // entities whose counters are, sorted
 }
 
 func (s stored) sums(limit string, clients map[loadcheck.Account]loadcheck.Page) sums {
@@ -130,8 +130,7 @@ func (s stored) sums(limit string, clients map[loadcheck.Account]loadcheck.Page)
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
 
-// writesPerThousand is how many writes the aggregator made per 1,000 records
-// that were processed.
+// writesPerThousand returns the aggregator's writes per 1,000 processed records.
 func writesPerThousand(s *rig) (rate float64, writes, records int) {
 	for operation, u := range s.Proxy.Usage() {
 		switch operation {

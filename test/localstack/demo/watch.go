@@ -16,27 +16,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// watcher reads the table's stream as a consumer of its own, besides the functions: it knows
-// deleted shards and the history of the hot bucket from the records alone. It is safe for concurrent
-// use.
+// watcher reads the table's stream as a separate consumer, besides the functions. It derives
+// deleted shards and the history of the hot bucket from the records alone. It is safe for
+// concurrent use.
 type watcher struct {
 	mapping *eventsource.Mapping
 
 	mu      sync.Mutex
-	err     error                       // the first record that could not be read
+	err     error                       // the first record that could not be decoded
 	last    string                      // sequence number of the last record
-	now     int64                       // when it was made, epoch ms
-	retired map[loadcheck.Account]int64 // counters of shards that were merged away, whole tokens
+	now     int64                       // when it was created, epoch ms
+	retired map[loadcheck.Account]int64 // counters of shards that were merged, in whole tokens
 
 	// Of the hot bucket:
-	shards  map[int]int // the count on each shard that is there
+	shards  map[int]int // the count on each existing shard
 	moments []moment
 	writes  int
-	splits  int // shards that came after the first
-	merges  int // shards that went
+	splits  int // shards added after the first
+	merges  int // shards removed
 }
 
-// moment is how many shards the hot bucket has from an instant on, epoch ms.
+// moment is the hot bucket's number of shards from an instant on, epoch ms.
 type moment struct {
 	at     int64
 	shards int
@@ -58,7 +58,7 @@ func watch(s *stack.Stack) (*watcher, error) {
 	return w, err
 }
 
-// read takes a batch in.
+// read processes a batch.
 func (w *watcher) read(payload []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +102,8 @@ func (w *watcher) see(c *stream.Change) {
 	}
 }
 
-// instant is when the change was made: records say it to the second only, but most
-// come with a refill at that very moment. It does not go back.
+// instant returns when the change was made. Records only have whole seconds, but most come with a
+// refill at that very moment. It never goes back.
 func (w *watcher) instant(c *stream.Change) int64 {
 	at := c.Created
 	if rf := c.New.State.RF; rf > at && rf < at+1000 {
@@ -113,12 +113,12 @@ func (w *watcher) instant(c *stream.Change) int64 {
 	return w.now
 }
 
-// resharded is how the hot bucket's shards came and went.
+// resharded is how the hot bucket's shards were added and removed.
 type resharded struct{ most, end, splits, merges int }
 
-// history is the hot bucket's so far.
+// history is the hot bucket's history so far.
 type history struct {
-	resharded          // end is how many shards shard 0 says there are: 0 before its first record
+	resharded          // end is the count on shard 0: 0 before its first record
 	moments   []moment // in order
 	writes    int
 }
@@ -133,8 +133,8 @@ func (w *watcher) hot() history {
 	return h
 }
 
-// gone waits until all of the stream has been read, and returns the counters of the
-// shards that are no longer there.
+// gone waits until the whole stream has been read, and returns the counters of the shards that no
+// longer exist.
 func (w *watcher) gone(ctx context.Context) (map[loadcheck.Account]int64, error) {
 	if err := w.mapping.Idle(ctx); err != nil {
 		return nil, err

@@ -18,15 +18,14 @@ const (
 	// seed makes the generated workload, and how a trace is spread over the
 	// tenants, the same in every run.
 	seed = 20240601
-	// failing is the share of calls that fail after they were granted, and are
-	// rolled back.
+	// failing is the share of granted calls that fail and are rolled back.
 	failing = 0.06
-	// reserve is how much a cautious caller acquires on top of the prompt for an answer of unknown
+	// reserve is how much a cautious caller acquires on top of the prompt, for an answer of unknown
 	// length; it gives the rest back.
 	reserve = 400
 )
 
-// level says where the limits of a tenant come from.
+// level is where the limits of a tenant come from.
 type level int
 
 const (
@@ -37,7 +36,7 @@ const (
 	byEntity                   // the entity's, for the resource; never expires
 )
 
-// tenant is one entity on one resource and its share of the requests.
+// tenant is one entity on one resource, and its share of the requests.
 type tenant struct {
 	entity, resource string
 	limits           []limiter.Limit
@@ -50,15 +49,14 @@ func perMinute(rpm, tpm int64) []limiter.Limit {
 	return []limiter.Limit{limiter.PerMinute("rpm", rpm), limiter.PerMinute("tpm", tpm)}
 }
 
-// The tenants. The hot one has half of the traffic, has to split because of it, and wants more
-// requests than its shards together have. The greedy ones want far more than they may have on one
-// shard.
+// The tenants. The hot one has half of the traffic, which makes it split, and more requests than
+// all its shards allow. The greedy ones want far more than one shard allows.
 const (
 	hotEntity, hotResource = "chat-frontend", "gpt-large"
 	stormEntity            = "batch-2"
-	// hotWCU is the write meter the hot bucket is created with, in writes per second. DynamoDB
-	// takes 1000 per partition; a laptop does not reach them on one item together with everything
-	// else, so this bucket feels it sooner.
+	// hotWCU is the initial write meter of the hot bucket, in writes per second. DynamoDB accepts
+	// 1000 per partition; a laptop does not reach that on one item together with everything else,
+	// so this bucket has a lower limit.
 	hotWCU = 25
 )
 
@@ -84,18 +82,18 @@ var tenants = []tenant{
 	{"greedy-2", "gpt-small", greedyLimits, perCall, 0.08, true},
 }
 
-// request is one call a tenant makes of a model.
+// request is a tenant's call of a model.
 type request struct {
 	at       time.Duration // after the start
 	tenant   *tenant
 	calls    int64         // requests acquired; zero: one
 	estimate int64         // tokens acquired before the call
-	settle   int64         // tokens on top of it (or, negative, given back) after it
+	settle   int64         // additional tokens after the call, or if negative, given back
 	fails    bool          // the call fails: everything is given back
 	hold     time.Duration // how long the call takes
 }
 
-// call returns the request as clients make it.
+// call returns the request as a client's call.
 func (r request) call() clients.Call {
 	c := clients.Call{Hold: r.hold, Fails: r.fails, Rules: r.tenant.limits, Request: limiter.Request{
 		Entity: r.tenant.entity, Resource: r.tenant.resource, Costs: limiter.Costs{"rpm": max(r.calls, 1)}}}

@@ -28,7 +28,7 @@ type Kind = emulator.Kind
 const (
 	Dynoxide           = emulator.Dynoxide // the default
 	DynamoDBLocal      = emulator.DynamoDBLocal
-	External      Kind = "external" // whatever answers at AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL
+	External      Kind = "external" // the server at AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL
 )
 
 // Credentials and region that every started engine and every child accepts.
@@ -49,10 +49,9 @@ type Engine struct {
 	StartedIn  time.Duration
 }
 
-// Start starts the emulator of the given kind ("" means Dynoxide) on a free
-// port of 127.0.0.1 and returns when it answers. A started engine keeps
-// everything in memory and dies with this process. The error names the make
-// target to run when the emulator is not installed.
+// Start starts the emulator of the given kind ("" means Dynoxide) on a free port of 127.0.0.1, and
+// returns when it answers. A started engine keeps everything in memory and ends with this process.
+// If the emulator is not installed, the error names the make target to run.
 func Start(ctx context.Context, kind Kind) (*Engine, error) {
 	if kind == External {
 		return external(ctx)
@@ -67,14 +66,14 @@ func Start(ctx context.Context, kind Kind) (*Engine, error) {
 	return &Engine{Kind: s.Kind, Endpoint: s.Endpoint, cfg: s.Config(), server: s, StartedIn: s.StartedIn}, nil
 }
 
-// Root is the folder test/localstack of this checkout, where npm ci has put
-// the emulators. Tests use it to find files of the kit.
+// Root returns the folder test/localstack of this checkout, in which npm ci has installed the
+// emulators. Tests find files of the kit with it.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	if filepath.IsAbs(file) {
 		return filepath.Dir(filepath.Dir(file))
 	}
-	// Built with -trimpath: look upwards from the working directory.
+	// Built with -trimpath: search upwards from the working directory.
 	dir, _ := os.Getwd()
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "test", "localstack", "package.json")); err == nil {
@@ -92,8 +91,8 @@ func (e *Engine) Stop() {
 	}
 }
 
-// At is the engine as seen through a proxy at endpoint: clients and Env point
-// there. Stop still ends the engine behind it.
+// At returns the engine behind a proxy at endpoint: clients and Env use the proxy. Stop still ends
+// the engine behind it.
 func (e *Engine) At(endpoint string) *Engine {
 	through := *e
 	through.Endpoint = endpoint
@@ -132,8 +131,7 @@ func (e *Engine) Streams() *dynamodbstreams.Client {
 	})
 }
 
-// Env is the part of a child process's environment that it needs to reach the engine through the
-// SDK's own variables.
+// Env returns the variables with which a child process reaches the engine through the SDK.
 func (e *Engine) Env() []string {
 	env := []string{"AWS_ENDPOINT_URL_DYNAMODB=" + e.Endpoint, "AWS_EC2_METADATA_DISABLED=true"}
 	if e.Kind != External {
@@ -148,7 +146,7 @@ func (e *Engine) Env() []string {
 	return env
 }
 
-// asked returns the endpoint of the DynamoDB that the environment names; empty if it names none.
+// asked returns the endpoint of the DynamoDB that the environment names, or "".
 func asked() string {
 	return cmp.Or(os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL"))
 }

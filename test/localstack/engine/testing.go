@@ -20,9 +20,9 @@ var shared = struct {
 	engines map[Kind]*Engine
 }{engines: map[Kind]*Engine{}}
 
-// ForTest returns the engine of a kind that all tests of this test binary share, starting it on
-// first use. It ends with the process. An emulator that is not installed fails the test, it never
-// skips it.
+// ForTest returns the engine of a kind that all tests of this binary share, starting it on first
+// use. It ends with the process. If the emulator is not installed, the test fails; it is never
+// skipped.
 func ForTest(t testing.TB, kind Kind) *Engine {
 	t.Helper()
 	shared.Lock()
@@ -36,12 +36,12 @@ func ForTest(t testing.TB, kind Kind) *Engine {
 	return e
 }
 
-// ExternalAsked reports whether the environment names a DynamoDB of its own; only
-// then does a test run against External.
+// ExternalAsked reports whether the environment names a DynamoDB; only then do tests run against
+// External.
 func ExternalAsked() bool { return asked() != "" }
 
-// Kinds are the emulators a conformance suite runs on: both engines, and
-// External when the environment asks for it.
+// Kinds returns the emulators for a conformance suite: both engines, and External if the
+// environment names one.
 func Kinds() []Kind {
 	kinds := []Kind{Dynoxide, DynamoDBLocal}
 	if ExternalAsked() {
@@ -61,8 +61,8 @@ func StopShared() {
 	}
 }
 
-// UniqueName is prefix with a random suffix, valid as a table name and as a
-// bucket name when prefix is.
+// UniqueName returns prefix with a random suffix. It is valid as a table name and as a bucket name
+// if prefix is.
 func UniqueName(prefix string) string {
 	return prefix + "-" + strings.ToLower(rand.Text()[:13])
 }
@@ -77,8 +77,7 @@ func (e *Engine) Table(t testing.TB) limitertable.Description {
 	return d
 }
 
-// RemoveTable deletes the table; for t.Cleanup. A table that is not there is
-// no error.
+// RemoveTable deletes the table; for t.Cleanup. A missing table is not an error.
 func (e *Engine) RemoveTable(t testing.TB, table string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), emulator.Limit)

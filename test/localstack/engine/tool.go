@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// WithTool builds the command-line tool into a folder that is removed afterwards, and calls run with its path.
-// It panics if the tool does not build.
+// WithTool builds the command-line tool into a temporary folder, and calls run with its path. It
+// panics if the build fails.
 func WithTool(run func(tool string) (code int)) (code int) {
 	dir, err := os.MkdirTemp("", "zae-limiter")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// take filters the records of one read and hands them to their lanes at once, so that they can be
+// take filters the records of one read and adds them to their lanes together, so that they can be
 // delivered together.
 func (m *Mapping) take(_ context.Context, payload []byte) (answer []byte, err error) {
 	var event struct{ Records []json.RawMessage }
@@ -69,7 +69,7 @@ func (m *Mapping) sleep(ctx context.Context, w *worker, until int64) {
 	}
 }
 
-// deliver invokes the function once and takes in the result.
+// deliver invokes the function once and processes the result.
 func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 	var trouble Trouble
 	if !part.started {
@@ -109,7 +109,7 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 	})
 }
 
-// begin asks for the trouble of a new batch and applies it.
+// begin requests the trouble of a new batch and applies it.
 func (m *Mapping) begin(part *work) Trouble {
 	var number int
 	m.update(func() {

@@ -4,15 +4,16 @@ import "slices"
 
 // GivenUp is a batch, or a part of one, that was given up.
 type GivenUp struct {
-	Condition string // retriesExhausted or recordAgeExceeded, as the invocation record of AWS has it
+	Condition string // retriesExhausted or recordAgeExceeded, as in AWS's invocation record
 	Records   []Record
 	Invokes   int // of the batch
 
-	// Payload is the event, as an S3 destination gets it; destinations of other types get none.
+	// Payload is the event for an S3 destination; destinations of other types get none.
 	Payload string
 }
 
-// giveUp keeps what a lane gives up, and returns how many records from the stream that is. The lock is held.
+// giveUp records what a lane gives up, and returns how many of its records came from the stream.
+// The lock is held.
 func (m *Mapping) giveUp(all []GivenUp) (records int) {
 	for _, g := range all {
 		for _, r := range g.Records {
@@ -29,7 +30,7 @@ func (m *Mapping) giveUp(all []GivenUp) (records int) {
 	return records
 }
 
-// GivenUp returns everything that was given up so far.
+// GivenUp returns all batches given up so far.
 func (m *Mapping) GivenUp() []GivenUp {
 	m.mu.Lock()
 	defer m.mu.Unlock()

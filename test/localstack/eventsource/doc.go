@@ -1,35 +1,34 @@
 // Package eventsource acts as a Lambda event source mapping on a DynamoDB stream.
 //
-// The stream of an emulator is polled, each record filtered, put into a lane
-// (virtual shard x parallelization factor), batched, and delivered to the
-// function. A pure state machine, lane, decides what follows from the function's
-// answer. It takes the time as an argument and performs nothing; its rules are from
-// the AWS documentation:
+// It polls the stream of an emulator, filters each record, puts it into a lane (virtual shard x
+// parallelization factor), forms batches, and delivers them to the function. A pure state machine,
+// lane, decides what follows from the function's answer. The time is its argument, and it performs
+// nothing; its rules are from the AWS documentation:
 //
 //   - A lane has one invocation at a time, and delivers in stream order.
 //
-//   - A batch goes out when it is full (count or 6 MB) or its window is over.
+//   - A batch is sent when it is full (count or 6 MB) or its window is over.
 //
 //   - The lowest reported sequence number is the checkpoint: everything before
-//     it is done, everything from it is delivered again.
+//     it is done, everything from it on is delivered again.
 //
-//   - A function error, a malformed answer, an empty, missing or unknown
-//     identifier fail the whole batch.
+//   - A function error, a malformed answer, or an empty, missing or unknown
+//     identifier fails the whole batch.
 //
-//   - Bisecting halves a batch that failed as a whole; with a partial answer
-//     the cut is at the checkpoint. Neither uses up retries.
+//   - Bisecting halves a batch that failed as a whole; with a partial answer,
+//     the cut is at the checkpoint. Neither counts as a retry.
 //
-//   - A batch out of retries, and records that are too old, are given up, and
-//     the lane goes on.
+//   - A batch without retries left, and records that are too old, are given up,
+//     and the lane continues.
 //
-//   - With a tumbling window a batch holds records of one window, by their time;
-//     it comes with the state that the invocation before it returned. A window
-//     ends, with an invocation of its own, when a record of a later one comes or
-//     some time after its end, or at once when its state is above 1 MB; until
-//     this invocation has succeeded nothing else is delivered. An answer without a state
-//     fails the batch.
+//   - With a tumbling window, a batch holds records of one window, by their time;
+//     it includes the state returned by the previous invocation. A window ends,
+//     with a separate invocation, when a record of a later one arrives, some time
+//     after its end, or immediately if its state exceeds 1 MB. Until this invocation
+//     has succeeded, nothing else is delivered. An answer without a state fails the
+//     batch.
 //
-// Where the documents are silent the harsher reading is taken. An answer that
-// names the first record of the batch is no cut. So the whole batch is retried,
-// uses up a retry, and is given up as a whole in the end.
+// If the documentation is silent, the stricter interpretation applies. An answer that names the
+// first record of the batch is not a cut. So the whole batch is retried, which counts as a retry,
+// and finally given up as a whole.
 package eventsource

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// Filter decides which records an event source mapping delivers. The zero
-// Filter delivers all.
+// Filter determines which records an event source mapping delivers. The zero Filter delivers all.
 type Filter []object
 
-// object is a JSON object. In a pattern each of its fields is the pattern of the object below, or a list of
-// texts and prefixes, such as ["INSERT", {"prefix": "MOD"}]: the text there is one of them.
+// object is a JSON object. In a pattern, each field is the pattern of a nested object, or a list of
+// texts and prefixes, such as ["INSERT", {"prefix": "MOD"}], one of which the text must match.
 type object = map[string]any
 
 // Limits of Lambda.
@@ -22,10 +21,10 @@ const (
 	maxPatternLength = 4096
 )
 
-// ParseFilter compiles patterns in JSON. A record passes when any of them matches. It knows the
-// parts of the stack's patterns: objects, and lists of texts and prefixes. Anything else in a
-// pattern is an error, most of it on Lambda too: a stack that comes to use more of Lambda's
-// operators needs them here.
+// ParseFilter compiles patterns in JSON. A record passes if any of them matches. It supports the
+// parts that the stack's patterns use: objects, and lists of texts and prefixes. Anything else is
+// an error, as most of it is on Lambda too. If the stack uses more of Lambda's operators, add them
+// here.
 func ParseFilter(patterns []string) (f Filter, err error) {
 	if len(patterns) > maxPatterns {
 		return nil, fmt.Errorf("%d filters, at most %d are accepted", len(patterns), maxPatterns)
@@ -47,7 +46,7 @@ func ParseFilter(patterns []string) (f Filter, err error) {
 	return f, nil
 }
 
-// validate names the part of a pattern that matches does not know.
+// validate returns an error that names an unsupported part of a pattern.
 func validate(part any) error {
 	fields, isObject := part.(object)
 	list, isList := part.([]any)
@@ -72,15 +71,15 @@ func validate(part any) error {
 	return nil
 }
 
-// Pass reports whether the record, the JSON object that Lambda would deliver,
-// passes. JSON that cannot be read does not.
+// Pass reports whether the record, the JSON object that Lambda would deliver, passes. Invalid JSON
+// does not.
 func (f Filter) Pass(record []byte) bool {
 	var event any
 	return len(f) == 0 || json.Unmarshal(record, &event) == nil &&
 		slices.ContainsFunc(f, func(p object) bool { return matches(p, event) })
 }
 
-// matches reports whether a value, nil for none, is as a part of a pattern wants it.
+// matches reports whether a value, nil for none, matches a part of a pattern.
 func matches(part, value any) bool {
 	if fields, ok := part.(object); ok {
 		in, _ := value.(object)

@@ -2,21 +2,21 @@ package eventsource
 
 import "slices"
 
-// lane is the state of one lane: records that wait, and the batch under way. It is pure: it never
-// invokes, and takes the time as an argument, in epoch ms.
+// lane is the state of one lane: waiting records, and the batch under way. It is pure: it never
+// invokes, and the time is an argument, in epoch ms.
 //
-// The driver loops: call add with the arrivals, then next, perform its step, call done.
+// The driver loops: add new records, call next, perform its step, call done.
 type lane struct {
 	settings Settings
 	waiting  []arrival // in stream order, not yet in a batch
 	size     int       // payload bytes of waiting
-	work     []*work   // parts of the batch under way, front first
+	work     []*work   // parts of the batch under way, first one first
 	late     []*work   // copies to deliver again
 
-	window tumblingWindow // the tumbling window that is open
+	window tumblingWindow // the open tumbling window
 
-	added   int // records that came in
-	settled int // of the records, processed or given up
+	added   int // records received
+	settled int // of these, processed or given up
 }
 
 type arrival struct {
@@ -27,22 +27,22 @@ type arrival struct {
 // work is a batch or the rest of one.
 type work struct {
 	records   []Record
-	retries   int   // retries used up
-	invokes   int   // invocations so far, including the batch it was cut from
+	retries   int   // retries used
+	invokes   int   // invocations so far, including the invocations of the batch from which it was cut
 	notBefore int64 // epoch ms
-	copy      bool  // a duplicate: its records are settled already
+	copy      bool  // a duplicate: its records are already settled
 	started   bool  // its first invocation was announced to the driver
 	final     bool  // ends the tumbling window, without records
 
 	trouble Trouble
-	whole   []Record // the batch as first delivered, for duplicates; nil in parts but the last
+	whole   []Record // the batch as first delivered, for duplicates; nil except in the last part
 }
 
-// step is the next thing to do.
+// step is the next step of a lane.
 type step struct {
-	invoke *work     // deliver this; nil when there is nothing to deliver
-	until  int64     // when invoke is nil: ask again at this time, 0 is when something arrives
-	drops  []GivenUp // given up, whatever else the step says
+	invoke *work     // deliver this; nil: nothing to deliver
+	until  int64     // if invoke is nil: call next again at this time; 0: when a record arrives
+	drops  []GivenUp // given up, independently of the rest of the step
 }
 
 // The conditions of an invocation record on AWS.
@@ -51,7 +51,7 @@ const (
 	recordAgeExceeded = "RecordAgeExceeded"
 )
 
-// maxPayload is the most a batch may weigh as an event, with the state of its tumbling
+// maxPayload is the greatest size of a batch as an event, including the state of its tumbling
 // window.
 const maxPayload = 6 << 20
 
@@ -63,7 +63,7 @@ func (l *lane) add(now int64, records ...Record) {
 	l.added += len(records)
 }
 
-// copies reports whether duplicates are still to be delivered.
+// copies reports whether duplicates remain to be delivered.
 func (l *lane) copies() bool {
 	return len(l.late) > 0 || len(l.work) > 0 && l.work[0].copy
 }
@@ -102,7 +102,7 @@ func (l *lane) next(now int64) step {
 	}
 }
 
-// form makes a batch of the records that wait, when it is time for it.
+// form makes a batch of the waiting records when it is time.
 func (l *lane) form(now int64) (until int64, ready bool) {
 	if len(l.waiting) == 0 {
 		return 0, false
@@ -121,8 +121,8 @@ func (l *lane) form(now int64) (until int64, ready bool) {
 	return 0, true
 }
 
-// fit counts the waiting records that make one batch, and says whether no
-// further one would fit. A record above 6 MB cannot exist on AWS and goes alone.
+// fit counts the waiting records that fit in one batch, and reports whether it is full. A record
+// above 6 MB cannot exist on AWS, and is sent alone.
 func (l *lane) fit() (n int, full bool) {
 	size := len(payloadOpen) + len(payloadClose)
 	if l.settings.Tumbling > 0 {
@@ -141,7 +141,7 @@ func (l *lane) fit() (n int, full bool) {
 	return n, n == l.settings.BatchSize
 }
 
-// dropOld cuts the records off the front that are past the maximum age.
+// dropOld removes records past the maximum age from the front.
 func (l *lane) dropOld(w *work, now int64) (GivenUp, bool) {
 	if l.settings.MaxAge < 0 || w.copy || w.final {
 		return GivenUp{}, false
@@ -162,11 +162,11 @@ func (l *lane) dropOld(w *work, now int64) (GivenUp, bool) {
 // reaction is the decision of done.
 type reaction struct {
 	drops   []GivenUp
-	cut     bool // the batch was cut, no retry used up
-	retried bool // the same records again, one retry used up
+	cut     bool // the batch was cut, without using a retry
+	retried bool // the same records again, using one retry
 }
 
-// done takes the outcome of the invocation that next asked for.
+// done processes the outcome of the invocation that next returned.
 func (l *lane) done(o outcome, now int64) reaction {
 	w := l.work[0]
 	w.invokes++
@@ -190,11 +190,11 @@ func (l *lane) done(o outcome, now int64) reaction {
 	return l.retry(w, now)
 }
 
-// retry uses up one retry of w, or gives it up when there is none left.
+// retry uses one retry of w, or gives it up if none is left.
 func (l *lane) retry(w *work, now int64) reaction {
 	// Processing of a shard pauses until the end of its window is processed.
 	if l.settings.MaxRetries >= 0 && w.retries >= l.settings.MaxRetries && !w.final {
-		for _, rest := range l.work { // records that were given up do not come again
+		for _, rest := range l.work { // records that were given up are not delivered again
 			rest.trouble = Trouble{}
 		}
 		l.settle(w, w.records)
@@ -206,12 +206,12 @@ func (l *lane) retry(w *work, now int64) reaction {
 	return reaction{retried: true}
 }
 
-// part is a part of a batch that is cut.
+// part returns a part of a cut batch.
 func part(w *work, records []Record) *work {
 	return &work{records: records, retries: w.retries, invokes: w.invokes, copy: w.copy, started: true}
 }
 
-// last is the last part of a batch that is cut: when it is processed, all of the batch is.
+// last returns the last part of a cut batch: when it is processed, the whole batch is.
 func last(w *work, records []Record) *work {
 	out := part(w, records)
 	out.trouble, out.whole = w.trouble, w.whole
@@ -224,7 +224,7 @@ func (l *lane) replace(parts ...*work) {
 
 func (l *lane) pop() { l.work = l.work[1:] }
 
-// settle counts records as over; injected ones and copies never came in.
+// settle counts records as done, except injected ones and copies.
 func (l *lane) settle(w *work, records []Record) {
 	if w.copy {
 		return
@@ -236,14 +236,15 @@ func (l *lane) settle(w *work, records []Record) {
 	}
 }
 
-// duplicate plans the copies that the trouble of a batch asks for, once all of it is processed.
+// duplicate schedules the copies that the trouble of a batch requests, after the whole batch is
+// processed.
 func (l *lane) duplicate(w *work, now int64) {
 	for _, after := range w.trouble.Again {
 		l.late = append(l.late, &work{records: w.whole, copy: true, started: true, notBefore: now + after.Milliseconds()})
 	}
 }
 
-// takeLate makes a copy that is due the batch under way.
+// takeLate makes a due copy the batch under way.
 func (l *lane) takeLate(now int64) bool {
 	for i, w := range l.late {
 		if w.notBefore <= now {
@@ -255,7 +256,7 @@ func (l *lane) takeLate(now int64) bool {
 	return false
 }
 
-// earlier is the first of until and the due times of the late copies; 0 is never.
+// earlier returns the earlier of until and the due times of the late copies; 0 is never.
 func (l *lane) earlier(until int64) int64 {
 	for _, w := range l.late {
 		if until == 0 || w.notBefore < until {

@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// Invoke runs a function once, as Invoke of [runtimeapi.Host] does. It must be safe for concurrent use.
-// An error is treated like a function error.
+// Invoke runs a function once, like Invoke of [runtimeapi.Host]. It must be safe for concurrent
+// use. An error is treated like a function error.
 type Invoke = func(ctx context.Context, payload []byte) (runtimeapi.Result, error)
 
 // Config connects a mapping. StreamARN, Streams and Invoke are required.
@@ -23,19 +23,20 @@ type Config struct {
 	Streams   *dynamodbstreams.Client
 	Invoke    Invoke
 	Settings  Settings
-	Shards    int          // virtual shards the stream is split into by hash of the partition key; 0 is 1
+	Shards    int          // virtual shards, by hash of the partition key; 0 is 1
 	Now       func() int64 // epoch ms, for ages; nil is the machine's clock
 
-	// Expired reports whether a delete was made by the time-to-live service; it
-	// may wait until that is known. Nil says no. ttl.Sweeper.Deleted is one.
+	// Expired reports whether the time-to-live service made a delete; it may wait until that is
+	// clear. nil means never. ttl.Sweeper.Deleted is one.
 	Expired func(streams.Record) bool
 
-	// Replaces is a stopped mapping with as many lanes, whose open tumbling windows this one takes over.
-	// AWS does not document their fate when a mapping is disabled or replaced: a test covers both.
+	// Replaces is a stopped mapping with the same number of lanes, whose open tumbling windows this
+	// one takes over. AWS does not document what happens to them if a mapping is disabled or
+	// replaced: a test covers both.
 	Replaces *Mapping
 
-	// Inject is asked for trouble before the first delivery of each batch, by
-	// several goroutines when there are several lanes. Nil injects nothing.
+	// Inject returns the trouble of each batch before its first delivery. With several lanes it is
+	// called concurrently. nil injects nothing.
 	Inject func(Batch) Trouble
 }
 
@@ -48,27 +49,26 @@ type Mapping struct {
 
 	mu      sync.Mutex
 	stats   Stats
-	failure error // first error that polling could not get over
+	failure error // first permanent polling error
 	lanes   []*worker
 	givenUp []GivenUp
 	read    reading
 	changed chan struct{} // closed and replaced whenever one of the above changes
 }
 
-// worker drives one lane. Its lane is guarded by Mapping.mu.
+// worker drives one lane. Mapping.mu guards its lane.
 type worker struct {
 	lane        *lane
 	shard, part int
 	wake        chan struct{} // capacity 1
 }
 
-// name is the shard's, as AWS names shards.
+// name returns the shard's name, in AWS's form.
 func (w *worker) name() string { return shardName(w.shard, w.part) }
 
 func shardName(shard, lane int) string { return fmt.Sprintf("shardId-%020d-%08d", shard, lane) }
 
-// Start validates the settings and begins to poll, from the beginning of the
-// stream. Stop ends it.
+// Start validates the settings and begins polling at the beginning of the stream. Stop ends it.
 func Start(cfg Config) (*Mapping, error) {
 	filter, err := ParseFilter(cfg.Settings.Filters)
 	if err := errors.Join(cfg.Settings.validate(), err); err != nil {
@@ -96,8 +96,8 @@ func Start(cfg Config) (*Mapping, error) {
 	return m, nil
 }
 
-// Stop ends polling and cancels invocations under way (which kills their
-// processes), and waits until all has ended. It may be called again.
+// Stop ends polling, cancels invocations under way (which kills their processes), and waits for
+// their end. It may be called again.
 func (m *Mapping) Stop() {
 	m.cancel()
 	m.done.Wait()
@@ -110,9 +110,8 @@ func (m *Mapping) Stats() Stats {
 	return m.stats
 }
 
-// Drain waits until everything that is in the stream when it is called has
-// been filtered, processed or given up, late duplicates included. It returns
-// an error when ctx ends or the stream cannot be read.
+// Drain waits until every record now in the stream is filtered, processed or given up, including
+// late duplicates. It returns an error if ctx ends or the stream cannot be read.
 func (m *Mapping) Drain(ctx context.Context) error {
 	m.update(func() { m.read.quiet = 0 })
 	if err := m.await(ctx, func() bool { return m.read.done() }); err != nil {
@@ -134,7 +133,7 @@ func (m *Mapping) Drain(ctx context.Context) error {
 	})
 }
 
-// Idle drains until the function's own writes bring nothing new either.
+// Idle drains until the function's own writes add nothing new.
 func (m *Mapping) Idle(ctx context.Context) error {
 	for {
 		before := m.Stats()
@@ -147,7 +146,7 @@ func (m *Mapping) Idle(ctx context.Context) error {
 	}
 }
 
-// await blocks until the condition, evaluated under the lock, holds.
+// await blocks until the condition, evaluated under the lock, is true.
 func (m *Mapping) await(ctx context.Context, condition func() bool) error {
 	for {
 		m.mu.Lock()

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Record is one stream record on its way to the function. It is never changed.
+// Record is one stream record for the function. It is immutable.
 type Record struct {
-	Sequence string          // sequence number as the stream has it; may be empty in an injected record
+	Sequence string          // sequence number as in the stream; may be empty in an injected record
 	Created  int64           // epoch ms, whole seconds
 	Body     json.RawMessage // the record exactly as the function receives it
 
-	partition string // canonical partition key, decides the virtual shard
-	item      string // canonical whole key, decides the lane within the shard
+	partition string // canonical partition key, which determines the virtual shard
+	item      string // canonical complete key, which determines the lane within the shard
 
 	injected bool // not from the stream
 }
 
-// newRecord reads the sequence number, the time and the key of a record, as far as it has them.
+// newRecord reads the sequence number, the time and the key of a record, if present.
 func newRecord(body json.RawMessage) Record {
 	var peek struct {
 		Dynamodb struct {
@@ -35,16 +35,16 @@ func newRecord(body json.RawMessage) Record {
 		partition: string(change.Keys["PK"]), item: string(item)}
 }
 
-// RawRecord is a record made of any JSON value, malformed ones included, to be
-// injected into a batch. Its sequence number is the one in the body, if any.
+// RawRecord returns a record for injection from any JSON value, including malformed ones. Its
+// sequence number is the one in the body, if any.
 func RawRecord(body string, created int64) Record {
 	r := newRecord(json.RawMessage(body))
 	r.Created = created
 	return r
 }
 
-// Malformed is a record, to be injected, of the change of an item. Its image has attributes, given in
-// JSON, that nobody can read. A REMOVE is by time to live.
+// Malformed returns a record for injection that changes an item whose attributes, given in JSON,
+// cannot be decoded. A REMOVE is by time to live.
 func Malformed(event, pk, sk, attributes string, created int64) Record {
 	keys := fmt.Sprintf(`"PK":{"S":%q},"SK":{"S":%q}`, pk, sk)
 	image := "{" + keys + "," + attributes + "}"
@@ -56,7 +56,7 @@ func Malformed(event, pk, sk, attributes string, created int64) Record {
 		`"ApproximateCreationDateTime":%d,"Keys":{%s},%s}%s}`, event, created/1000, keys, images, by), created)
 }
 
-// Payload is the event of an invocation with these records.
+// Payload returns the event of an invocation with these records.
 func Payload(records []Record) []byte {
 	var b strings.Builder
 	b.WriteString(payloadOpen)

@@ -7,17 +7,17 @@ import (
 
 // outcome is the result of an invocation for its batch.
 type outcome struct {
-	done   int  // so many records from the front are processed
-	failed bool // the rest is not
-	whole  bool // failed as a whole: no checkpoint to cut at
+	done   int  // this many records from the front are processed
+	failed bool // the rest is not processed
+	whole  bool // failed as a whole: there is no checkpoint at which to cut
 }
 
 func success(batch []Record) outcome { return outcome{done: len(batch)} }
 
 var wholeBatchFailed = outcome{failed: true, whole: true}
 
-// judge reads the function's answer. Without reporting of batch item failures
-// every answer is a success.
+// judge interprets the function's answer. Without reporting of batch item failures, every answer is
+// a success.
 func judge(batch []Record, answer []byte, functionError, reporting bool) outcome {
 	if functionError {
 		return wholeBatchFailed
@@ -48,8 +48,8 @@ func judge(batch []Record, answer []byte, functionError, reporting bool) outcome
 	return outcome{done: lowest, failed: true}
 }
 
-// position finds the record a batch item failure names. The batch is in stream
-// order, so the lowest position is the lowest sequence number.
+// position returns the record that a batch item failure names. The batch is in stream order, so the
+// lowest position has the lowest sequence number.
 func position(batch []Record, failure map[string]json.RawMessage) (int, bool) {
 	var identifier string
 	if json.Unmarshal(failure["itemIdentifier"], &identifier) != nil || identifier == "" {

@@ -6,44 +6,42 @@ import (
 	"time"
 )
 
-// Settings are the properties of an event source mapping that decide about
-// batches and retries. Zero values are not defaults; start from
-// DefaultSettings, or from a function of tablespec.
+// Settings are the properties of an event source mapping that affect batches and retries. Zero
+// values are not defaults; start from DefaultSettings, or from a function of tablespec.
 type Settings struct {
 	Filters    []string      // see ParseFilter
 	BatchSize  int           // most records of a batch, 1 to 10,000
-	Window     time.Duration // a batch that is not full waits that long for more records, 0 to 300 s
-	Tumbling   time.Duration // length of a tumbling window, 0 is none, to 900 s
+	Window     time.Duration // how long a batch that is not full waits for more records, 0 to 300 s
+	Tumbling   time.Duration // length of a tumbling window, up to 900 s; 0: none
 	Factor     int           // lanes per shard, 1 to 10; records of one item stay in one lane
-	MaxRetries int           // retries of a batch before it is given up, -1 is without end
-	MaxAge     time.Duration // older records are given up, negative is without end
+	MaxRetries int           // retries of a batch before it is given up; -1: unlimited
+	MaxAge     time.Duration // older records are given up; negative: never
 	Bisect     bool          // halve a batch that failed as a whole
 	Report     bool          // read batch item failures from the answer
 	RetryDelay time.Duration // pause before the first retry of a batch, doubled for each further one
 
-	// PartialState keeps the state of an answer that reports failures, which AWS
-	// does not document; without it the state before stays.
+	// PartialState keeps the state of an answer that reports failures, which AWS does not document;
+	// without it, the previous state stays.
 	PartialState bool
 
 	Destination string // type of the on-failure destination; empty: none
 }
 
-// Types of destinations. Others, as topics, get what queues get.
+// Types of destinations. Others, such as topics, get the same as queues.
 const (
 	DestinationS3  = "AWS::S3::Bucket" // gets the whole invocation record with its payload
 	DestinationSQS = "AWS::SQS::Queue" // gets metadata only
 )
 
-// maxRetryDelay ends the doubling of Settings.RetryDelay.
+// maxRetryDelay bounds the doubling of Settings.RetryDelay.
 const maxRetryDelay = 2 * time.Second
 
-// DefaultSettings are AWS's settings of a mapping that sets nothing, with a local pause between
-// retries.
+// DefaultSettings are AWS's defaults for a mapping, with a local pause between retries.
 func DefaultSettings() Settings {
 	return Settings{BatchSize: 100, Factor: 1, MaxRetries: -1, MaxAge: -1, RetryDelay: 20 * time.Millisecond}
 }
 
-// validate names every number that AWS would refuse.
+// validate returns an error for every number that AWS would refuse.
 func (s Settings) validate() error {
 	var problems []error
 	between := func(name string, value, low, high int64) {

@@ -14,13 +14,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// pollEvery is the pause after a poll that found nothing (Lambda: 250 ms).
+// pollEvery is the pause after a poll without records (Lambda: 250 ms).
 const pollEvery = 20 * time.Millisecond
 
-// Polling counts as broken after so many errors in a row.
+// maxPollErrors is the number of successive errors after which polling counts as broken.
 const maxPollErrors = 20
 
-// poll reads the stream until ctx ends. Errors that persist are reported by Drain.
+// poll reads the stream until ctx ends. Drain reports persistent errors.
 func (m *Mapping) poll(ctx context.Context) {
 	_ = poll.Run(ctx, poll.Options{
 		Client: &source{Client: m.cfg.Streams, m: m}, Stream: m.cfg.StreamARN, Every: pollEvery, Invoke: m.take,
@@ -35,32 +35,33 @@ func (m *Mapping) poll(ctx context.Context) {
 	})
 }
 
-// source is the client of an emulator's stream. It corrects the differences to AWS, and counts the reads.
+// source is the client of an emulator's stream. It corrects the differences from AWS, and counts
+// the reads.
 type source struct {
 	*dynamodbstreams.Client
 	m      *Mapping
-	listed int // shards on the pages so far
+	listed int // shards on the pages read so far
 }
 
-// reading is how far the stream is read.
+// reading is the progress of reading the stream.
 type reading struct {
 	shards int // listed since the last one ended; 0: not yet
 	ended  int // of these
-	quiet  int // reads in a row without a record
-	errors int // in a row
+	quiet  int // successive reads without a record
+	errors int // successive errors
 }
 
-// done reports whether every shard was read after quiet was set to zero, and nothing was found. The first
-// reads may have been under way by then, one of each shard.
+// done reports whether every shard was read after quiet was set to zero, and no records were found.
+// One read of each shard may have been under way at that time.
 func (r reading) done() bool { return r.shards > 0 && r.quiet >= 2*(r.shards-r.ended) }
 
-// add counts a read of a shard, which may be its last.
+// add counts a read of a shard; last means that the shard has ended.
 func (r *reading) add(records int, last bool) {
 	r.errors = 0
 	if r.quiet++; records > 0 || last {
 		r.quiet = 0
 	}
-	if last { // others may follow it
+	if last { // other shards may follow it
 		r.shards, r.ended = 0, r.ended+1
 	}
 }
@@ -82,8 +83,9 @@ func (s *source) DescribeStream(ctx context.Context, in *dynamodbstreams.Describ
 	return out, nil
 }
 
-// GetRecords leaves out the records of writes that changed nothing, which AWS does not make. It adds the
-// identity of the time-to-live service to its deletes, unless the stream has it, and the region.
+// GetRecords removes the records of writes that changed nothing, which AWS does not have. It adds
+// the identity of the time-to-live service to its deletes, unless the stream has it, and the
+// region.
 func (s *source) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput,
 	opts ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
 	out, err := s.Client.GetRecords(ctx, in, opts...)
@@ -108,7 +110,7 @@ func (s *source) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsI
 	return out, nil
 }
 
-// unchanged is true for the record of a write that changed nothing.
+// unchanged reports whether a record is of a write that changed nothing.
 func unchanged(r streams.Record) bool {
 	return r.EventName == streams.OperationTypeModify && r.Dynamodb != nil && len(r.Dynamodb.NewImage) > 0 &&
 		reflect.DeepEqual(r.Dynamodb.NewImage, r.Dynamodb.OldImage)

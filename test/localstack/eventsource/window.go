@@ -10,33 +10,32 @@ import (
 // maxEnvelope is more than a tumbling window adds to an event besides its state.
 const maxEnvelope = 1000
 
-// maxState is the most bytes of state that a tumbling window carries.
+// maxState is the greatest state of a tumbling window, in bytes.
 const maxState = 1 << 20
 
-// tumblingWindow is the one that is open in a lane. Its zero value is none.
+// tumblingWindow is the open window of a lane. Its zero value means none.
 type tumblingWindow struct {
 	start int64 // epoch ms
 	open  bool
-	state json.RawMessage // as the function returned it last, nil at first
+	state json.RawMessage // the function's last result, nil at first
 	early bool            // the state grew too large: the window ends now
 }
 
-// windowOf returns the start of the window that a record belongs to.
+// windowOf returns the start of a record's window.
 func (l *lane) windowOf(r Record) int64 {
 	return r.Created - r.Created%l.settings.Tumbling.Milliseconds()
 }
 
-// final forms the last invocation of the open window when it is due: a record of a
-// later window waits, the window is over, or its state is too large. until is when
-// to ask again, 0 is when something arrives.
+// final forms the last invocation of the open window when it is due: a record of a later window
+// waits, the window is over, or its state is too large. until is when to call it again; 0 is when a
+// record arrives.
 func (l *lane) final(now int64) (until int64, due bool) {
 	if !l.window.open {
 		return 0, false
 	}
 	end := l.window.start + l.settings.Tumbling.Milliseconds()
 	later := len(l.waiting) > 0 && l.windowOf(l.waiting[0].record) != l.window.start
-	// Records reach the mapping later than they are made, so the end is waited
-	// for a little longer.
+	// Records reach the mapping later than they are created, so wait a little longer than the end.
 	grace := end + l.settings.Window.Milliseconds() + 1000
 	switch {
 	case l.window.early || later:
@@ -56,8 +55,8 @@ func (l *lane) enter(w *work) {
 	}
 }
 
-// payload is the event of an invocation: with a tumbling window, the window and
-// its state besides the records. A copy comes with the state there is.
+// payload returns the event of an invocation: with a tumbling window, it includes the window and
+// its state. A copy has the current state.
 func (l *lane) payload(w *work, streamARN, shard string) []byte {
 	event := Payload(w.records)
 	if l.settings.Tumbling == 0 {
@@ -74,8 +73,7 @@ func (l *lane) payload(w *work, streamARN, shard string) []byte {
 		w.final, w.final && l.window.early, event[1:])
 }
 
-// stateOf returns the state in an answer; ok is false if it has none, which fails
-// the invocation.
+// stateOf returns the state in an answer; ok is false if it has none, which fails the invocation.
 func stateOf(answer []byte) (state json.RawMessage, ok bool) {
 	var doc struct {
 		State json.RawMessage `json:"state"`
@@ -86,9 +84,9 @@ func stateOf(answer []byte) (state json.RawMessage, ok bool) {
 	return doc.State, true
 }
 
-// carry takes over the state of an answer. AWS does not say which state goes with
-// a partly failed batch; Settings.PartialState chooses. Of a state that is too
-// large the one before is kept, and the window ends.
+// carry adopts the state of an answer. AWS does not document the state after a partly failed batch;
+// Settings.PartialState decides. If a state is too large, the previous one is kept, and the window
+// ends.
 func (l *lane) carry(w *work, o outcome, state json.RawMessage) {
 	switch {
 	case l.settings.Tumbling == 0 || w.copy || o.whole:

@@ -1,6 +1,6 @@
-// Package fault is an HTTP proxy in front of an emulator of DynamoDB or S3 with faults that emulators never
-// have: it throttles, refuses, applies and then fails, reports conflicts, delays and cuts, by
-// rules, and it counts calls and consumed capacity by operation.
+// Package fault is an HTTP proxy in front of an emulator of DynamoDB or S3, for faults that
+// emulators never have: by rules, it throttles, refuses, applies and then fails, reports conflicts,
+// delays and disconnects. It also counts calls and consumed capacity by operation.
 package fault
 
 import (
@@ -12,38 +12,38 @@ import (
 	"time"
 )
 
-// Call is one request as rules see it.
+// Call is one request, for rules.
 type Call struct {
-	Operation string // for example UpdateItem; at S3 the method
-	Path      string // of the URL: at S3 the bucket and the key
+	Operation string // for example UpdateItem; for S3 the method
+	Path      string // of the URL: for S3 the bucket and the key
 	Body      []byte // the request's JSON
 }
 
-// Rule says which calls meet which fault. The first rule that applies to a
-// call decides; a call that no rule applies to passes unharmed. A rule must
-// not be changed or used twice once it is added.
+// Rule determines which calls get which fault. The first rule that applies to a call decides; a
+// call without such a rule passes unchanged. After it is added, a rule must not be changed or added
+// again.
 type Rule struct {
-	Operation   string          // "" is every operation
-	Contains    string          // the request body contains this; "" is every body
-	Match       func(Call) bool // nil is every call; called for one call at a time
-	Skip        int             // the first so many matching calls pass
-	Times       int             // the rule applies so often; 0 is without end
-	Probability float64         // of applying to a matching call after Skip; 0 is always
+	Operation   string          // "" matches every operation
+	Contains    string          // a text in the request body; "" matches every body
+	Match       func(Call) bool // nil matches every call; called for one call at a time
+	Skip        int             // the number of matching calls that pass first
+	Times       int             // how often the rule applies; 0: unlimited
+	Probability float64         // of applying to a matching call after Skip; 0: always
 	Fault       Fault
 
 	matched int // guarded by Proxy.mu
 	hits    atomic.Int64
 }
 
-// Hits says how often the rule applied.
+// Hits returns how often the rule applied.
 func (r *Rule) Hits() int { return int(r.hits.Load()) }
 
-// Fault is the fault of a call. The zero value is none. Delay comes first, then Forward, then the
-// caller's answer: an Answer, a Reset, a HalfAnswer, or without those the real answer (which implies
-// Forward).
+// Fault is the fault of a call. The zero value is none. First comes Delay, then Forward, then the
+// caller's answer: an Answer, a Reset, a HalfAnswer, or without those the real answer (which
+// implies Forward).
 type Fault struct {
 	Delay      time.Duration
-	Forward    bool    // the engine performs the call although the caller hears something else
+	Forward    bool    // the engine performs the call, even if the caller gets another answer
 	Answer     *Answer // instead of the engine's
 	Reset      bool    // the connection is reset without an answer
 	HalfAnswer bool    // the connection ends in the middle of the engine's answer
@@ -55,7 +55,7 @@ type Answer struct {
 	Code    string // for example ThrottlingException
 	Message string
 	Fields  map[string]any // further members of the JSON document
-	Body    []byte         // in place of the JSON document
+	Body    []byte         // replaces the JSON document
 }
 
 const exceptionPrefix = "com.amazonaws.dynamodb.v20120810#"
@@ -80,13 +80,12 @@ func Throttled(reason string) Fault {
 	return Fault{Answer: throttle("ThrottlingException", "throttlingReasons", reason)}
 }
 
-// ThroughputExceeded is the refusal of a provisioned table or a hot key:
-// nothing was written.
+// ThroughputExceeded is a refusal by a provisioned table or for a hot key: nothing was written.
 func ThroughputExceeded(reason string) Fault {
 	return Fault{Answer: throttle("ProvisionedThroughputExceededException", "ThrottlingReasons", reason)}
 }
 
-// Reasons of throttling that matter here.
+// Reasons for throttling.
 const (
 	ReasonKeyRange   = "TableWriteKeyRangeThroughputExceeded"
 	ReasonTableLimit = "TableWriteMaxOnDemandThroughputExceeded"
@@ -100,20 +99,20 @@ func throttle(code, member, reason string) *Answer {
 	}
 }
 
-// Refused resets the connection before anything is forwarded.
+// Refused resets the connection without forwarding anything.
 func Refused() Fault { return Fault{Reset: true} }
 
-// AppliedThenReset performs the call and resets the connection: the caller cannot know
-// whether it was performed.
+// AppliedThenReset performs the call and resets the connection: the caller cannot find out whether
+// it was performed.
 func AppliedThenReset() Fault { return Fault{Forward: true, Reset: true} }
 
-// AppliedThenHalf performs the call and breaks off in the middle of the answer.
+// AppliedThenHalf performs the call and disconnects in the middle of the answer.
 func AppliedThenHalf() Fault { return Fault{Forward: true, HalfAnswer: true} }
 
-// AppliedThenError performs the call and answers 500.
+// AppliedThenError performs the call and responds with 500.
 func AppliedThenError() Fault { return Fault{Forward: true, Answer: internalError()} }
 
-// Failed answers 500 without performing the call.
+// Failed responds with 500 without performing the call.
 func Failed() Fault { return Fault{Answer: internalError()} }
 
 func internalError() *Answer {
@@ -129,8 +128,8 @@ func Conflict() Fault {
 		Message: "Transaction is ongoing for the item"}}
 }
 
-// TransactionConflict cancels a transaction of so many items; the one at
-// position conflicting met another transaction.
+// TransactionConflict cancels a transaction of several items; the one at position conflicting
+// collided with another transaction.
 func TransactionConflict(items, conflicting int) Fault {
 	codes := make([]string, items)
 	reasons := make([]map[string]string, items)

@@ -15,16 +15,16 @@ import (
 type Usage struct {
 	Calls int // requests that reached the proxy
 
-	// Capacity is counted only while metering is on, for calls that the engine performed, even when
+	// Capacity is counted only while metering is on, for calls that the engine performed, even if
 	// the caller got another answer.
 	ReadUnits   float64 // table and indexes
-	WriteUnits  float64 // table and indexes, as the engine reports them
-	FailedUnits float64 // write units AWS charges for failed conditions; the engines report none
+	WriteUnits  float64 // table and indexes, as reported by the engine
+	FailedUnits float64 // write units that AWS charges for failed conditions; the engines report none
 }
 
-// Meter switches metering on or off. While it is on, requests are changed to
-// ask for ReturnConsumedCapacity=INDEXES, so answers carry ConsumedCapacity;
-// a real AWS endpoint would refuse the changed signature.
+// Meter switches metering on or off. While it is on, requests are changed to include
+// ReturnConsumedCapacity=INDEXES, so answers contain ConsumedCapacity; a real AWS endpoint would
+// reject the changed signature.
 func (p *Proxy) Meter(on bool) { p.metered.Store(on) }
 
 // Usage returns a copy of the counters by operation.
@@ -60,7 +60,7 @@ func (p *Proxy) count(operation string, change func(*Usage)) {
 	p.usage[operation] = u
 }
 
-// writes are the operations that report capacity: whether they write.
+// writes are the operations that report capacity, and whether they write.
 var writes = map[string]bool{"GetItem": false, "BatchGetItem": false, "Query": false, "Scan": false,
 	"TransactGetItems": false, "PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true,
 	"TransactWriteItems": true}
@@ -104,7 +104,7 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 		}
 		switch errorCode {
 		case "ConditionalCheckFailedException":
-			it, _ := attributevalue.UnmarshalMapJSON(doc.Item) // none: at least a unit
+			it, _ := attributevalue.UnmarshalMapJSON(doc.Item) // without an item, at least one unit
 			u.FailedUnits += math.Max(1, math.Ceil(float64(item.Size(it))/1024))
 		case "TransactionCanceledException":
 			u.FailedUnits += 2 * float64(len(doc.CancellationReasons))
@@ -112,7 +112,7 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 	})
 }
 
-// parts reads one ConsumedCapacity or a list of them.
+// parts decodes one ConsumedCapacity or a list of them.
 func parts(raw json.RawMessage) []consumed {
 	var list []consumed
 	if json.Unmarshal(raw, &list) == nil {
@@ -125,7 +125,7 @@ func parts(raw json.RawMessage) []consumed {
 	return nil
 }
 
-// code is the error code of an answer, "" for a success.
+// code returns the error code of an answer, "" for a success.
 func code(answer []byte, status int) string {
 	var doc struct {
 		Type string `json:"__type"`

@@ -36,7 +36,7 @@ type Proxy struct {
 	usage   map[string]Usage
 }
 
-// Start opens a proxy in front of the engine endpoint on a free port of 127.0.0.1. seed determines
+// Start opens a proxy in front of the engine endpoint on a free port of 127.0.0.1. seed is for
 // rules with a probability.
 func Start(target string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
@@ -51,7 +51,7 @@ func Start(target string, seed uint64) (*Proxy, error) {
 	return p, nil
 }
 
-// Engine opens a proxy in front of e and returns e as seen through it.
+// Engine opens a proxy in front of e, and returns e behind it.
 func Engine(e *engine.Engine, seed uint64) (*Proxy, *engine.Engine, error) {
 	p, err := Start(e.Endpoint, seed)
 	if err != nil {
@@ -60,7 +60,7 @@ func Engine(e *engine.Engine, seed uint64) (*Proxy, *engine.Engine, error) {
 	return p, e.At(p.Endpoint), nil
 }
 
-// Up listens again after Down, at the same port. It does nothing while up.
+// Up listens again after Down, on the same port. It does nothing while up.
 func (p *Proxy) Up() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *Proxy) Stop() {
 	p.client.CloseIdleConnections()
 }
 
-// Add appends rules; earlier ones come first. It returns the first, for Hits.
+// Add appends rules; earlier rules take precedence. It returns the first added one, for Hits.
 func (p *Proxy) Add(rules ...*Rule) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Proxy) decide(c Call) Fault {
 	return Fault{}
 }
 
-// operation is the last part of X-Amz-Target, and without one the method.
+// operation returns the last part of X-Amz-Target, or without one the method.
 func operation(r *http.Request) string {
 	target := cmp.Or(r.Header.Get("X-Amz-Target"), r.Method)
 	return target[strings.LastIndex(target, ".")+1:]
@@ -167,7 +167,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	write(w, status, header, answer, f.HalfAnswer)
 }
 
-// forward performs the call at the engine, whatever becomes of the caller.
+// forward performs the call at the engine, even if the caller leaves.
 func (p *Proxy) forward(r *http.Request, call Call) (int, http.Header, []byte, error) {
 	body := call.Body
 	if p.metered.Load() {
@@ -192,7 +192,7 @@ func write(w http.ResponseWriter, status int, header http.Header, body []byte, h
 	for name, values := range header {
 		w.Header()[name] = values
 	}
-	// The engine may have no checksum, and without one the SDK warns.
+	// The engine may send no checksum, and then the SDK warns.
 	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10))
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

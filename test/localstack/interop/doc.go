@@ -1,14 +1,13 @@
-// Package interop runs the real Python zae-limiter and this client on one table
-// and compares how each reads the other's writes.
+// Package interop runs the real Python zae-limiter and this client on one table, and compares how
+// each reads the other's writes.
 //
-// The tests need Python 3.10 or newer besides the needs of the others, so they are
-// behind the build tag "interop": run them with `make test-interop`, which
-// installs the pinned releases into .cache/python. Each test is a scenario, run on both
-// engines with each release that has what it is about, on a table of the committed template.
-// The Python side is driver.py, a process that follows the scenario and
-// decides nothing.
+// The tests also need Python 3.10 or newer, so they have the build tag "interop": `make
+// test-interop` runs them, and installs the pinned releases into .cache/python. Each test is a
+// scenario, run on both engines with each release that has the tested feature, on a table of the
+// committed template. The Python side is driver.py, a process that follows the scenario and decides
+// nothing.
 //
-// Covered, and by which test:
+// Covered behaviour and its tests:
 //
 //	configuration levels, written by one, read by    TestConfigurationOfEveryLevelIsRead, TestStoredPolicyIsShared,
 //	the other; the registries and items behind them  TestRegistriesAreShared, TestChangesLeaveTheSameItems

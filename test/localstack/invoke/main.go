@@ -1,14 +1,13 @@
-// Invoke runs a built function once, or once per sample event, the way Lambda does, and shows the
-// result: the response, the logs, and the items and objects that were written.
+// Invoke runs a built function once, or once per sample event, like Lambda, and shows the result:
+// the response, the logs, and the written items and objects.
 //
 //	go -C test/localstack run ./invoke -function aggregator -event ../../events/aggregator-acquire.json
 //
-// Without -event all events of the function are run, each on a table of its own. It starts
-// dynoxide, unless AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL name another DynamoDB; there,
-// TABLE_NAME names the table to use, and without it a table is created and removed again. The
-// images of the event are stored in the table before, as they are in the real one. Objects go to an
-// S3 of its own. The exit status is 1 if a function failed, 2 for arguments that are not
-// acceptable.
+// Without -event, all events of the function are run, each on a separate table. It starts dynoxide,
+// unless AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL name another DynamoDB; then TABLE_NAME names
+// the table to use, and without it a table is created and removed again. The images of the event
+// are stored in the table first, as they are in the real one. Objects go to a local S3. The exit
+// status is 1 if a function failed, 2 for invalid arguments.
 package main
 
 import (
@@ -56,7 +55,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out, pr
 	return 0
 }
 
-// event is a payload to invoke with.
+// event is a payload for an invocation.
 type event struct {
 	path    string
 	payload []byte

@@ -26,12 +26,12 @@ import (
 // runner runs one function on events.
 type runner struct {
 	function string
-	table    string // to be used as it is; "" creates one per event
+	table    string // an existing table to use; "" creates one per event
 	out      io.Writer
 	engine   *engine.Engine
 }
 
-// all runs the function on every event, also after one it failed on.
+// all runs the function on every event, even after a failure.
 func (r *runner) all(ctx context.Context, events []event) (err error) {
 	kind := engine.Dynoxide
 	if engine.ExternalAsked() {
@@ -59,8 +59,7 @@ func (r *runner) all(ctx context.Context, events []event) (err error) {
 	return nil
 }
 
-// one runs the function once in a process of its own and prints the result; ok is false if it
-// failed.
+// one runs the function once in a new process and prints the result; ok is false if it failed.
 func (r *runner) one(ctx context.Context, e event) (ok bool, err error) {
 	name, drop, err := r.tableFor(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (r *runner) one(ctx context.Context, e event) (ok bool, err error) {
 	return result.FunctionError == "", r.printObjects(ctx, objects)
 }
 
-// invoke starts the function's process, lets it handle the payload, and ends it.
+// invoke starts the function's process, sends it the payload, and ends it.
 func (r *runner) invoke(ctx context.Context, name string, objects *s3.Server, payload []byte) (runtimeapi.Result,
 	string, error) {
 	env := append(r.engine.Env(), objects.Env()...)
@@ -130,8 +129,8 @@ func (r *runner) tableFor(ctx context.Context) (name string, drop func(), err er
 	}, nil
 }
 
-// seed stores the newest image of every bucket in the payload, as the table has
-// them when Lambda delivers it. A payload that holds none needs none.
+// seed stores the newest image of every bucket in the payload, like the table at the time of the
+// delivery. A payload without buckets needs none.
 func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 	batch, err := stream.Decode(payload)
 	if err != nil {
@@ -146,7 +145,7 @@ func (r *runner) seed(ctx context.Context, name string, payload []byte) error {
 	return nil
 }
 
-// items reads the whole table, rendered, by key.
+// items reads the whole table, formatted, by key.
 func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, error) {
 	all, err := r.engine.Items(ctx, name)
 	out := map[item.Key]string{}
@@ -156,7 +155,7 @@ func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, e
 	return out, err
 }
 
-// printItems shows the function's writes: new items whole, of others the attributes that changed.
+// printItems shows the function's writes: new items completely, of others the changed attributes.
 func (r *runner) printItems(before, after map[item.Key]string) {
 	keys := make([]item.Key, 0, len(after))
 	for k := range after {
@@ -181,7 +180,7 @@ func (r *runner) printItems(before, after map[item.Key]string) {
 	}
 }
 
-// printObjects shows the objects that the function stored, unpacked.
+// printObjects shows the objects that the function stored, decompressed.
 func (r *runner) printObjects(ctx context.Context, objects *s3.Server) error {
 	keys, err := objects.Keys(ctx)
 	if err != nil {

@@ -11,33 +11,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// Right is the need of a call, or of a part of a transaction: an action on the table or an index of
-// it, for one partition key.
+// Right is the right that a call, or a part of a transaction, needs: an action on the table or one
+// of its indexes, for one partition key.
 type Right struct {
 	Action  string // dynamodb:UpdateItem
 	Index   string // empty: the table
-	Leading string // the partition key; empty where the action has none
+	Leading string // the partition key; empty if the action has none
 }
 
-// Recorder notes the rights that the calls through a proxy need. It is safe for
-// concurrent use.
+// Recorder records the rights that the calls through a proxy need. It is safe for concurrent use.
 type Recorder struct {
 	mu    sync.Mutex
 	seen  map[Right]bool
 	fault error
 }
 
-// Record notes every call through the proxy from now on.
+// Record records every call through the proxy from now on.
 func Record(p *fault.Proxy) *Recorder {
 	r := &Recorder{seen: map[Right]bool{}}
 	p.Add(&fault.Rule{Match: func(c fault.Call) bool {
 		r.note(c)
-		return false // nothing happens to the call
+		return false // the call is not changed
 	}})
 	return r
 }
 
-// Rights returns the needed rights, sorted, or the first call that was not understood.
+// Rights returns the needed rights, sorted, or an error for the first call that could not be
+// parsed.
 func (r *Recorder) Rights() ([]Right, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +49,7 @@ func (r *Recorder) Rights() ([]Right, error) {
 	return out, r.fault
 }
 
-// Forget starts anew.
+// Forget discards the recorded calls.
 func (r *Recorder) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (k keyed) pk() string {
 	return k.Item.pk()
 }
 
-// call is the part of a request that says which rights it needs.
+// call is the part of a request that determines the rights it needs.
 type call struct {
 	keyed
 	IndexName                 string

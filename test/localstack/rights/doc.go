@@ -1,4 +1,4 @@
-// Package rights compares a program's calls of DynamoDB, as the fault proxy sees them, with the
-// managed policies of the committed template. A policy allows every call that a program of its kind
-// makes and no call that none of them makes, and a namespace's policy no call on another namespace.
+// Package rights compares a program's DynamoDB calls, as recorded by the fault proxy, with the
+// managed policies of the committed template. A policy allows every call that programs of its kind
+// make and no other call, and a namespace's policy allows no call on another namespace.
 package rights

@@ -12,11 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/tablespec"
 )
 
-// Tag stands in the policies for the namespace id that a principal is tagged
-// with.
+// Tag is the placeholder in the policies for the namespace id in the principal's tag.
 const Tag = "${aws:PrincipalTag/zael_namespace_id}"
 
-// Policy is a managed policy of the template, as far as it is about DynamoDB.
+// Policy is the DynamoDB part of a managed policy of the template.
 type Policy struct {
 	statements []statement
 }
@@ -24,10 +23,10 @@ type Policy struct {
 type statement struct {
 	actions   []string
 	resources []string // "" for the table, GSI1 for an index
-	leading   []string // patterns of which one must match; nil: any partition key
+	leading   []string // patterns, one of which must match; nil: any partition key
 }
 
-// document is a policy as a template has it.
+// document is a policy in a template.
 type document struct{ Statement []json.RawMessage }
 
 // Load reads the managed policies of the committed template, and its roles' rights on the table, by
@@ -130,8 +129,7 @@ func list(v any) []any {
 
 const tableARN = `{"Fn::GetAtt":["Table","Arn"]}`
 
-// ofTable reports whether a statement is about the table: not its stream, logs or
-// objects.
+// ofTable reports whether a statement is about the table, rather than its stream, logs or objects.
 func ofTable(raw json.RawMessage) bool {
 	var compact bytes.Buffer
 	return json.Compact(&compact, raw) == nil && bytes.Contains(compact.Bytes(), []byte(tableARN))
@@ -160,8 +158,7 @@ func (p Policy) Actions() (out []string) {
 	return slices.Compact(out)
 }
 
-// Allows reports whether a principal that is tagged with the namespace id has the
-// right.
+// Allows reports whether a principal tagged with the namespace id has the right.
 func (p Policy) Allows(r Right, namespace string) bool {
 	return slices.ContainsFunc(p.statements, func(s statement) bool {
 		return slices.Contains(s.actions, r.Action) && slices.Contains(s.resources, r.Index) &&
@@ -175,7 +172,7 @@ func (s statement) matches(leading, namespace string) bool {
 	}
 	return leading != "" && slices.ContainsFunc(s.leading, func(pattern string) bool {
 		pattern = strings.ReplaceAll(pattern, Tag, namespace)
-		// A star of IAM also stands for slashes, which path.Match keeps apart.
+		// A star in IAM also matches slashes, unlike in path.Match.
 		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(leading, "/", "\x00"))
 		return ok && err == nil
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/childproc"
 )
 
-// environment is one execution environment: an API server and at most one
-// process. Only the holder (taken from the pool) calls invoke and warm.
+// environment is one execution environment: an API server and at most one process. Only its holder
+// (which took it from the pool) calls invoke and warm.
 type environment struct {
 	host   *Host
 	index  int
@@ -30,7 +30,7 @@ type environment struct {
 	closed bool
 }
 
-// run is one process and the invocation it works on.
+// run is one process and its current invocation.
 type run struct {
 	proc    *childproc.Proc
 	begin   time.Time
@@ -62,8 +62,8 @@ func newEnvironment(h *Host, index int) (*environment, error) {
 	return e, nil
 }
 
-// start replaces an ended process. It fails only when the binary cannot be
-// executed or the host is closed.
+// start replaces an ended process. It fails only if the binary cannot be executed or the host is
+// closed.
 func (e *environment) start() (*run, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,8 +101,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// ready returns a process that is waiting for work or about to, and a failure
-// when a fresh one ends before its first next. (The Lambda library for Go reports no errors of the init phase.)
+// ready returns a process that waits for work or is about to, or a failure if a new one ends before
+// its first next. (The Lambda library for Go reports no errors of the init phase.)
 func (e *environment) ready(ctx context.Context, requestID string) (*run, *Result, error) {
 	r := e.live()
 	if r == nil {
@@ -166,8 +166,8 @@ func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error
 		if failed != nil {
 			return *failed, nil
 		}
-		// A process that answered with an error may be on its way out; then it
-		// never asks for the next invocation and is replaced.
+		// A process that answered with an error may be about to exit; then it never requests the
+		// next invocation, and is replaced.
 		inv.deadline = time.Now().Add(e.host.cfg.Timeout)
 		select {
 		case r.deliver <- inv:

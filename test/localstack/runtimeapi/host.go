@@ -1,6 +1,6 @@
-// Package runtimeapi runs built Lambda binaries behind a server that speaks
-// the Lambda Runtime API, the way the service does: one invocation at a time
-// per execution environment, a new process after a crash or a timeout.
+// Package runtimeapi runs built Lambda binaries behind a server that implements the Lambda Runtime
+// API, like the service: one invocation at a time per execution environment, and a new process
+// after a crash or a timeout.
 package runtimeapi
 
 import (
@@ -21,22 +21,22 @@ import (
 // Config describes the function to run. Binary is required; every other zero value is a default.
 type Config struct {
 	Binary string // the built bootstrap
-	// KEY=value, added to the Lambda variables; nothing else is inherited but PATH, HOME and the like
+	// KEY=value, added to the Lambda variables; only PATH, HOME and similar ones are inherited
 	Env          []string
 	Environments int           // execution environments, that is, concurrent invocations; 0 is 1
 	Timeout      time.Duration // of one invocation; 0 is 60 s
 	Name         string        // function name; "" is "function"
 	MemoryMB     int           // reported to the function, not enforced; 0 is 256
 
-	// Inject is asked before each invocation, which are counted from 1 over
-	// all environments, and may be called concurrently. Nil injects nothing.
+	// Inject returns the fault of each invocation. Invocations are counted from 1 over all
+	// environments, and it may be called concurrently. nil injects nothing.
 	Inject func(invocation int, payload []byte) Fault
 }
 
-// Fault is trouble for one invocation. The zero value is none.
+// Fault is the trouble of one invocation. The zero value is none.
 type Fault struct {
-	Delay time.Duration // the invocation reaches the function that much later
-	// the process is killed that long after the invocation reached it, unless it has answered
+	Delay time.Duration // the invocation reaches the function this much later
+	// the process is killed this long after the invocation reached it, unless it has answered
 	KillAfter time.Duration
 	// the process is killed when it answers: the work is done and the answer is lost
 	KillAtResponse bool
@@ -56,7 +56,7 @@ type Stats struct {
 	Starts      int // processes started
 	// processes that ended by themselves or were killed by a fault, during an invocation or in init
 	Crashes int
-	Init    []time.Duration // of each start that came to its first next: from exec to that call
+	Init    []time.Duration // of each start that reached its first next: from exec to that call
 }
 
 // Host runs one function. It is safe for concurrent use.
@@ -79,13 +79,13 @@ const keptLogs = 4 << 20
 // ErrClosed is returned by Invoke after Close.
 var ErrClosed = errors.New("runtimeapi: host is closed")
 
-// Built is where make build-local puts a function.
+// Built returns where make build-local puts a function.
 func Built(function string) string {
 	return filepath.Join(engine.Root(), "..", "..", "dist", "local", function, "bootstrap")
 }
 
-// Start checks that the binary exists and opens the API servers on free ports
-// of 127.0.0.1. Processes start with the first invocation, or with Warm.
+// Start checks that the binary exists, and opens the API servers on free ports of 127.0.0.1.
+// Processes start with the first invocation, or with Warm.
 func Start(cfg Config) (*Host, error) {
 	if info, err := os.Stat(cfg.Binary); err != nil {
 		return nil, fmt.Errorf("function binary %q: %w (run `make build-local`)", cfg.Binary, err)
@@ -115,10 +115,9 @@ func (h *Host) Close() {
 	}
 }
 
-// Invoke runs the function once, waiting for a free environment. A function
-// that fails, crashes or times out is a Result with FunctionError set; the
-// error is for ctx, a payload above 6 MB and a closed host. When ctx ends in
-// the middle, the process is killed.
+// Invoke runs the function once, waiting for a free environment. If the function fails, crashes or
+// times out, the Result has FunctionError set; an error is returned only for ctx, a payload above 6
+// MB and a closed host. If ctx ends during the invocation, the process is killed.
 func (h *Host) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	if len(payload) > maxPayload {
 		return Result{}, fmt.Errorf("payload of %d bytes, at most %d are accepted", len(payload), maxPayload)
@@ -132,8 +131,8 @@ func (h *Host) Invoke(ctx context.Context, payload []byte) (Result, error) {
 	}
 }
 
-// Warm starts every environment that has no process and waits for their first
-// next. It returns the first init failure.
+// Warm starts every environment without a process and waits for their first next. It returns the
+// first init failure.
 func (h *Host) Warm(ctx context.Context) error {
 	held := make([]*environment, 0, len(h.all))
 	defer func() {
@@ -157,8 +156,8 @@ func (h *Host) Warm(ctx context.Context) error {
 	return nil
 }
 
-// KillBusy kills the processes that are working on an invocation right now and
-// returns how many those were. Their invocations end with Runtime.ExitError.
+// KillBusy kills the processes that are working on an invocation, and returns their number. Their
+// invocations end with Runtime.ExitError.
 func (h *Host) KillBusy() int {
 	killed := 0
 	for _, env := range h.all {
@@ -178,14 +177,14 @@ func (h *Host) Stats() Stats {
 	return s
 }
 
-// Logs returns the processes' output to stdout and stderr, at most the last 4 MB of it.
+// Logs returns the processes' output to stdout and stderr, at most the last 4 MB.
 func (h *Host) Logs() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return string(h.logs)
 }
 
-// write collects process output; it is for the environments.
+// write collects process output for the environments.
 func (h *Host) write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,7 +210,7 @@ func (h *Host) nextFault(payload []byte) Fault {
 	return h.cfg.Inject(n, payload)
 }
 
-// failure is the result of an invocation that the function did not answer.
+// failure returns the result of an invocation that the function did not answer.
 func failure(requestID, errorType, message string) Result {
 	doc, _ := json.Marshal(map[string]string{"errorType": errorType,
 		"errorMessage": "RequestId: " + requestID + " Error: " + message})

@@ -20,7 +20,7 @@ func (e *environment) handler() http.Handler {
 	return mux
 }
 
-// next blocks until there is an invocation, as the real one does.
+// next blocks until there is an invocation, like the real one.
 func (e *environment) next(w http.ResponseWriter, req *http.Request) {
 	now := time.Now()
 	r := e.live()
@@ -63,7 +63,7 @@ func (e *environment) errorReport(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// answer settles the current invocation, or says 400 to an id that is not it.
+// answer completes the current invocation, or responds 400 to another id.
 func (e *environment) answer(w http.ResponseWriter, req *http.Request, result func(id string, body []byte) Result) {
 	body, err := io.ReadAll(io.LimitReader(req.Body, maxPayload+1))
 	r := e.live()

@@ -23,7 +23,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// Server is a running S3 with one bucket, behind a proxy that has faults on demand. It is safe for concurrent use.
+// Server is a running S3 with one bucket, behind a proxy that can inject faults. It is safe for
+// concurrent use.
 type Server struct {
 	*fault.Proxy
 	Bucket string
@@ -53,7 +54,7 @@ func Start(bucket string) (*Server, error) {
 	return s, nil
 }
 
-// ForTest starts a server with a bucket of its own and stops it at the end.
+// ForTest starts a server with a new bucket and stops it when the test ends.
 func ForTest(t testing.TB) *Server {
 	t.Helper()
 	s, err := Start(engine.UniqueName("archive"))
@@ -68,7 +69,7 @@ func (s *Server) Stop() {
 	s.http.Close()
 }
 
-// Client returns a new client; it does not retry, so that faults are seen.
+// Client returns a new client. It does not retry, so faults are visible.
 func (s *Server) Client() *s3.Client {
 	return s3.New(s3.Options{
 		Region:       engine.Region,
@@ -79,8 +80,8 @@ func (s *Server) Client() *s3.Client {
 	})
 }
 
-// Env is the part of a child process's environment that it needs to reach the server, besides
-// region and credentials, which engine.Env has.
+// Env returns the variables with which a child process reaches the server, besides region and
+// credentials, which engine.Env has.
 func (s *Server) Env() []string {
 	return []string{"AWS_ENDPOINT_URL_S3=" + s.Endpoint}
 }
@@ -101,7 +102,7 @@ func (s *Server) Keys(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// Text returns the content of an object, unpacked.
+// Text returns the decompressed content of an object.
 func (s *Server) Text(ctx context.Context, key string) (string, error) {
 	got, err := s.Client().GetObject(ctx, &s3.GetObjectInput{Bucket: aws.String(s.Bucket), Key: aws.String(key)})
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *Server) Text(ctx context.Context, key string) (string, error) {
 	return string(text), nil
 }
 
-// Failed is an error answer of S3.
+// Failed is an error response of S3.
 func Failed(status int) *fault.Answer {
 	code := cmp.Or(map[int]string{403: "AccessDenied", 404: "NoSuchBucket", 409: "ConditionalRequestConflict",
 		503: "SlowDown"}[status], "InternalError")

@@ -9,16 +9,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 )
 
-// Archived is the content of the bucket. Locally, malformed records of both functions are in it too,
-// under another prefix.
+// Archived is the content of the bucket. Locally it also has the malformed records of both
+// functions, under another prefix.
 type Archived struct {
 	Events    map[string]int // how often each id is archived
 	Malformed []string       // lines
 	Objects   int
 }
 
-// Archived reads all objects back. An object that is not of a namespace's audit events, or malformed
-// records, is an error.
+// Archived reads all objects. An object that is neither an audit event of the namespace nor a
+// malformed record is an error.
 func (s *Stack) Archived(ctx context.Context, namespace string) (Archived, error) {
 	out := Archived{Events: map[string]int{}}
 	keys, err := s.S3.Keys(ctx)

@@ -1,6 +1,6 @@
-// Package stack puts the kit together: the table of the committed template on
-// an engine, both functions as built binaries behind the Runtime API, their
-// event source mappings, the archive bucket and the sweeper.
+// Package stack combines the kit: the table of the committed template on an engine, both functions
+// as built binaries behind the Runtime API, their event source mappings, the archive bucket and the
+// sweeper.
 package stack
 
 import (
@@ -26,25 +26,26 @@ const (
 	Archiver   = "archiver"
 )
 
-// Options choose the parts to start. The zero value starts everything with the deployed settings on
+// Options select the parts to start. The zero value starts everything with the deployed settings on
 // dynoxide.
 type Options struct {
 	Engine *engine.Engine // used and not stopped; nil starts dynoxide
 	Shards int            // virtual shards of the stream; 0 is 1
 	Seed   uint64         // of the fault proxies
 
-	// Fold lets the tumbling windows of the template be. Without them usage is
-	// written with every batch, and nothing has to be waited for at the end.
+	// Fold keeps the tumbling windows of the template. Without them, usage is written with every
+	// batch, and nothing must be waited for at the end.
 	Fold bool
 
 	// Configure may change a function's host and mapping before they start.
 	Configure func(function string, host *runtimeapi.Config, mapping *eventsource.Config)
-	// Between returns what the mapping of the aggregator invokes in its place; nil: it invokes the aggregator.
+	// Between returns the function that the aggregator's mapping invokes instead; nil: it invokes
+	// the aggregator.
 	Between func(aggregator eventsource.Invoke) eventsource.Invoke
 }
 
-// Stack has the running parts. Engine is for direct access. Functions and clients meet the faults of a
-// proxy of their own.
+// Stack is the running parts. Engine is for direct access. Functions and clients each have a proxy
+// that can inject faults.
 type Stack struct {
 	Engine     *engine.Engine
 	Proxy      *fault.Proxy   // of the functions
@@ -66,7 +67,7 @@ type Function struct {
 	Mapping *eventsource.Mapping
 }
 
-// Tail is the end of the function's log, for messages.
+// Tail returns the end of the function's log, for messages.
 func (f *Function) Tail() string {
 	log := f.Host.Logs()
 	return log[max(0, len(log)-2000):]
@@ -84,7 +85,7 @@ func ForTest(t testing.TB, o Options) *Stack {
 	return s
 }
 
-// Rest waits until nothing happens any more, two minutes at most.
+// Rest waits until all work is done, at most two minutes.
 func (s *Stack) Rest(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -92,7 +93,7 @@ func (s *Stack) Rest(t testing.TB) {
 	check.Must(t, s.Idle(ctx))
 }
 
-// Start starts everything. On an error nothing keeps running.
+// Start starts everything. After an error, nothing is left running.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{Engine: o.Engine, Functions: map[string]*Function{}}
 	if err := s.start(ctx, o); err != nil {
@@ -165,8 +166,8 @@ func (s *Stack) startFunction(name string, o Options) error {
 	return err
 }
 
-// environment is the function's environment in the template, with the local table and bucket in
-// place of the deployed ones, and the way to the emulators.
+// environment returns the function's environment in the template, with the local table and bucket
+// instead of the deployed ones, and the endpoints of the emulators.
 func (s *Stack) environment(f tablespec.Function) []string {
 	variables := f.Environment(func(id, _ string) string {
 		if id == f.TableID {
@@ -181,8 +182,8 @@ func (s *Stack) environment(f tablespec.Function) []string {
 	return env
 }
 
-// Idle waits until both mappings have processed everything in the stream, the
-// functions' own writes included.
+// Idle waits until both mappings have processed everything in the stream, including the functions'
+// own writes.
 func (s *Stack) Idle(ctx context.Context) error {
 	for {
 		before := s.stats()
@@ -204,8 +205,8 @@ func (s *Stack) stats() (all [2]eventsource.Stats) {
 	return all
 }
 
-// Stop ends everything that Start started and may be called again. The table
-// of an engine that was given stays; RemoveTable of the engine removes it.
+// Stop ends everything that Start started, and may be called again. The table on a given engine
+// stays; the engine's RemoveTable removes it.
 func (s *Stack) Stop() {
 	for _, f := range s.Functions {
 		if f.Mapping != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 )
 
-// mappingProperties are the properties of an event source mapping that are understood.
+// mappingProperties are the supported properties of an event source mapping.
 type mappingProperties struct {
 	BatchSize                  int
 	BisectBatchOnFunctionError bool
@@ -33,8 +33,8 @@ type mappingProperties struct {
 	MetricsConfig json.RawMessage // without meaning here
 }
 
-// mapping reads a mapping into its settings and its table. It returns the logical id of its function, too.
-// Numbers that the template leaves out have the defaults of AWS.
+// mapping decodes a mapping into its settings and its table, and returns the logical id of its
+// function. Numbers missing in the template have AWS's defaults.
 func (all resources) mapping(raw json.RawMessage) (f Function, of string, err error) {
 	s := eventsource.DefaultSettings()
 	p := mappingProperties{Enabled: true, BatchSize: s.BatchSize, MaximumRecordAgeInSeconds: -1,
@@ -71,7 +71,7 @@ func (all resources) mapping(raw json.RawMessage) (f Function, of string, err er
 	return Function{TableID: table.id, Settings: s}, p.FunctionName.id, err
 }
 
-// check wants a reference to a resource of one of the types.
+// check requires a reference to a resource of one of the types.
 func (all resources) check(v value, types ...string) error {
 	if slices.Contains(types, all[v.id].Type) {
 		return nil

@@ -1,9 +1,8 @@
-// Package tablespec reads the functions of a synthesized CloudFormation template, each with the
-// settings of its event source mapping, so that tests run on the deployed configuration. The table is
+// Package tablespec reads the functions of a synthesized CloudFormation template, with the settings
+// of their event source mappings, so that tests run with the deployed configuration. The table is
 // limitertable's.
 //
-// A property of a mapping that the translation does not know is an error, so a change of the template
-// cannot pass unnoticed.
+// An unknown property of a mapping is an error, so no change of the template goes unnoticed.
 package tablespec
 
 import (
@@ -28,7 +27,7 @@ type Function struct {
 	environment              map[string]value
 }
 
-// GoldenPath is the committed template of the deployed stack.
+// GoldenPath returns the path of the committed template of the deployed stack.
 func GoldenPath() string {
 	return filepath.Join(engine.Root(), "..", "..", "infra", "cdk", "app", "template.golden.json")
 }
@@ -48,8 +47,8 @@ type resources map[string]struct {
 	Properties json.RawMessage
 }
 
-// Parse reads a template in JSON and returns its only function whose logical id contains name, without
-// regard to case. The function must have one event source mapping.
+// Parse decodes a template in JSON and returns its only function whose logical id contains name,
+// ignoring case. The function must have one event source mapping.
 func Parse(template []byte, name string) (Function, error) {
 	var doc struct{ Resources resources }
 	if err := json.Unmarshal(template, &doc); err != nil {
@@ -89,8 +88,8 @@ func Parse(template []byte, name string) (Function, error) {
 	return f, err
 }
 
-// Environment is the function's environment with every reference replaced by
-// resolve, which gets the logical id and, for Fn::GetAtt, the attribute.
+// Environment returns the function's environment. It replaces every reference by the result of
+// resolve, which gets the logical id, and for Fn::GetAtt the attribute.
 func (f Function) Environment(resolve func(id, attribute string) string) map[string]string {
 	env := map[string]string{}
 	for name, v := range f.environment {

@@ -1,10 +1,9 @@
-// Package ttl deletes expired items the way DynamoDB's time-to-live service
-// does, and knows afterwards which deletes were its own.
+// Package ttl deletes expired items like DynamoDB's time-to-live service, and records which deletes
+// are its own.
 //
-// The emulators do not sweep, or not in a table with indexes, and never write
-// the service's identity into the stream. The sweeper deletes with a plain
-// conditional DeleteItem; the event source mapping asks Deleted about each
-// REMOVE record and adds the identity that AWS would have written.
+// The emulators do not sweep, or not in a table with indexes, and never write the service's
+// identity to the stream. The sweeper deletes with a plain conditional DeleteItem. The event source
+// mapping calls Deleted for each REMOVE record, and adds the identity that AWS would have written.
 package ttl
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// Sweeper sweeps one table. Make one with New; it is safe for concurrent use.
+// Sweeper sweeps one table. New makes one; it is safe for concurrent use.
 type Sweeper struct {
 	db        *dynamodb.Client
 	table     string
@@ -34,16 +33,15 @@ type Sweeper struct {
 	deleted map[deletion]bool
 }
 
-// New returns a sweeper for a table. Items expire by the number in its time-to-live attribute, epoch
-// seconds; others never do.
+// New returns a sweeper for a table. Items expire by the number in its time-to-live attribute,
+// epoch seconds; items without it never do.
 func New(db *dynamodb.Client, of limitertable.Description) *Sweeper {
 	return &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deleted: map[deletion]bool{}}
 }
 
-// Sweep deletes every item that expired before now, in epoch ms, and returns
-// how many it deleted. Pass a later instant to pretend that time went by. An
-// item that somebody changes or deletes between the scan and the delete is
-// left alone.
+// Sweep deletes every item that expired before now, in epoch ms, and returns how many it deleted. A
+// later instant simulates that time has passed. It does not delete an item that was changed between
+// the scan and the delete.
 func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
 	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
 		TableName:                aws.String(s.table),
@@ -72,7 +70,7 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
 	return swept, nil
 }
 
-// remove deletes the item if it is still as it was scanned.
+// remove deletes the item if it is unchanged since the scan.
 func (s *Sweeper) remove(ctx context.Context, it item.Item) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,9 +88,9 @@ func (s *Sweeper) remove(ctx context.Context, it item.Item) (bool, error) {
 	return err == nil, err
 }
 
-// Deleted reports whether the REMOVE record is of a delete by this sweeper. It waits while the
-// delete is under way. Of two items of one key that expire in the same second, one swept and
-// another deleted by hand, it cannot distinguish the records.
+// Deleted reports whether the REMOVE record is of a delete by this sweeper. It waits for a delete
+// under way. If two items with one key expire in the same second, and one is swept and the other
+// deleted by hand, it cannot distinguish their records.
 func (s *Sweeper) Deleted(r streams.Record) bool {
 	if r.EventName != streams.OperationTypeRemove || r.Dynamodb == nil {
 		return false
@@ -106,8 +104,8 @@ func (s *Sweeper) Deleted(r streams.Record) bool {
 	return s.deleted[s.deletion(old)]
 }
 
-// deletion names the delete of an item by its key and expiry: a later item under the same key is
-// another. The rest of it would not do: scan and stream need not render the same item in the same way.
+// deletion identifies the delete of an item by its key and expiry, because a later item may have
+// the same key. The rest of the item would not work: scan and stream may render it differently.
 type deletion struct {
 	item.Key
 	expires string
