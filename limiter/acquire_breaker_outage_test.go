@@ -39,10 +39,10 @@ var outages = map[string]memdynamo.Hook{
 	},
 }
 
-// A caller that asks once a second, as one instance of a Lambda function does, is
-// answered by its policy within 100 ms from the fourth call on, whatever the table does
-// and whether or not its configuration is known. Nothing is taken, and when the table
-// answers again the next call is charged, or one that comes Options.Timeout later.
+// A caller with one request per second, such as one instance of a Lambda function, gets its
+// policy's answer within 100 ms from the fourth call on, whatever the table does, and whether or
+// not its configuration is cached. Nothing is taken. When the table answers again, the next call is
+// charged, or one Options.Timeout later.
 func TestTheSeldomCallerBehindAnOutage(t *testing.T) {
 	for name, outage := range outages {
 		for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
@@ -71,7 +71,7 @@ func seldom(t *testing.T, outage memdynamo.Hook, policy Policy, warm, cascades b
 		must(t, l, req)
 	}
 	used := w.used(l, "rph")
-	defer time.Sleep(l.opts.Timeout) // what hangs ends
+	defer time.Sleep(l.opts.Timeout) // hanging calls end
 	w.db.SetHook(outage)
 	for i := range 20 {
 		w.db.ResetStats()
@@ -111,7 +111,7 @@ func seldom(t *testing.T, outage memdynamo.Hook, policy Policy, warm, cascades b
 	}
 }
 
-// breaks lets the table be in trouble for as many requests as open the breaker.
+// breaks breaks the table for enough requests to open the breaker.
 func (w *world) breaks(l *Limiter, req Request, trouble memdynamo.Hook) {
 	w.db.SetHook(trouble)
 	for range desk.BreaksAfter {
@@ -119,8 +119,8 @@ func (w *world) breaks(l *Limiter, req Request, trouble memdynamo.Hook) {
 	}
 }
 
-// The same where all come at once and no probe is answered: whoever comes while one is under way
-// sends none.
+// The same with all callers at once and unanswered probes: while one probe is under way, the others
+// send none.
 func TestOneOfManyAtOnceProbes(t *testing.T) {
 	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rpm": 1}, rpm10)
@@ -140,12 +140,12 @@ func TestOneOfManyAtOnceProbes(t *testing.T) {
 			check.Equal(t, calls.Load(), 1, "calls that went out, of 50")
 			time.Sleep(desk.ProbesEvery)
 		}
-		time.Sleep(l.opts.Timeout) // what hangs ends
+		time.Sleep(l.opts.Timeout) // hanging calls end
 	})
 }
 
-// A write that is throttled is sent again three times, after growing pauses, and who
-// observes is told of each; a throttle that passes costs nothing else.
+// A throttled write is sent again three times, after growing pauses, and each throttle is reported.
+// A throttle that passes costs nothing else.
 func TestThrottledWritesAreSentAgain(t *testing.T) {
 	for throttled := range 6 {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,11 +186,10 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 	}
 }
 
-// A process that begins behind a table that throttles reads has nothing to decide by, of its
-// limits or of a bucket that may be new. Who observes is told of every read; each of the first
-// calls sends one, which the store repeats a few times, and writes nothing. Then the breaker of
-// the bucket opens: a caller a second waits for a probe at most. When the table answers again,
-// the next call is charged.
+// A process that starts behind a table that throttles reads knows neither its limits nor whether
+// the bucket exists. Every read is reported. Each of the first calls sends one, which the store
+// repeats a few times, and writes nothing. Then the bucket's breaker opens: one caller per second
+// waits, at most for a probe. When the table answers again, the next call is charged.
 func TestThrottledReadsOfAColdProcess(t *testing.T) {
 	for name, req := range map[string]Request{
 		"configuration": stored(Costs{"rpm": 1}), "buckets": asks(Costs{"rpm": 1}, rpm10),
@@ -235,8 +234,8 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 	}
 }
 
-// What opens the breaker: silence and lasting throttles. Nothing else does, however often.
-// A throttle opens that of its bucket, and that of all only where several are throttled.
+// Only silence and lasting throttles open the breaker. A throttle opens that bucket's breaker, and
+// the breaker of all buckets only if several are throttled.
 func TestSilenceAndThrottlesOpenTheBreaker(t *testing.T) {
 	type opened struct{ all, bucket bool }
 	for kind, opens := range map[store.Kind]opened{
@@ -272,8 +271,8 @@ func TestSilenceAndThrottlesOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// The table has answered where a call was answered: a denial that asked counts, and one that did not,
-// a grant from what is held and a request that is no use do not.
+// The table has answered if a call was answered. A denial after a call counts; a denial without
+// one, a prefetched grant and an invalid request do not.
 func TestAnsweredCallsCountAsAnswers(t *testing.T) {
 	opts := Options{Timeout: 2 * time.Second, Ahead: 500 * time.Millisecond}
 	inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
@@ -285,7 +284,7 @@ func TestAnsweredCallsCountAsAnswers(t *testing.T) {
 		free := stored(Costs{"rpm": 1})
 		free.Entity = "free"
 		w.says(l, free.Entity, gpt, "disabled", item.S("bypass"))
-		for range 2 { // it is read, and known then
+		for range 2 { // it is read, and then cached
 			check.MustBe(t, check.Err(l.Acquire(t.Context(), orphan)), ErrInvalid)
 		}
 		w.busy(l, held, 100)
@@ -338,7 +337,7 @@ func TestAnsweredCallsCountAsAnswers(t *testing.T) {
 	})
 }
 
-// Configuration of a parent that has no answer opens the breaker like that of the child.
+// An unanswered read of a parent's configuration opens the breaker like the child's.
 func TestUnansweredParentsOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 100, Options{Timeout: 2 * time.Second})
@@ -365,8 +364,7 @@ func TestUnansweredParentsOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// A lease from before the outage is settled by what its caller sends; the breaker keeps
-// nothing of it back.
+// A lease from before the outage is settled by its caller's call; the breaker does not stop it.
 func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
 	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rpm": 1}, rpm10)
@@ -380,8 +378,8 @@ func TestLeasesAreSettledWhileTheBreakerIsOpen(t *testing.T) {
 	})
 }
 
-// A client that panics in a probe is one that does not answer: nobody is let through, and the next probe
-// that is answered ends that.
+// A client that panics in a probe counts as no answer: no request is let through, and the next
+// answered probe closes the breaker.
 func TestAProbeThatPanics(t *testing.T) {
 	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rpm": 1}, rpm10)

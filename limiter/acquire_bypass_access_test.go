@@ -14,8 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// says sets what a level says besides limits, under limits of its own or none; nil says
-// nothing.
+// says sets a level's access attribute, with or without limits at that level; nil removes it.
 func (w *world) says(l *Limiter, entity, resource, attr string, v item.Value) {
 	key := layout.ResourceConfigKey(l.namespace, resource)
 	if entity != "" {
@@ -32,8 +31,8 @@ func (w *world) says(l *Limiter, entity, resource, attr string, v item.Value) {
 	l.ForgetConfig()
 }
 
-// Whether the parent is charged is what the first level says that says anything, the
-// metadata of the entity last; what buckets tell other clients is the same.
+// The first level with a setting decides whether the parent is charged, and finally the entity's
+// metadata. The copy in the bucket for other clients agrees.
 func TestCascadePoliciesAreObeyed(t *testing.T) {
 	yes, no := item.Bool(true), item.Bool(false)
 	for i, c := range []struct {
@@ -64,7 +63,7 @@ func TestCascadePoliciesAreObeyed(t *testing.T) {
 	}
 }
 
-// A policy without a parent charges nobody else.
+// A cascade policy without a parent charges no other entity.
 func TestACascadePolicyNeedsAParent(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, rpm10)
@@ -73,8 +72,8 @@ func TestACascadePolicyNeedsAParent(t *testing.T) {
 	check.Equal(t, len(lease.Status()), 1, "status %v", lease.Status())
 }
 
-// What is switched off is so for requests that bring their own limits, where the limits
-// cannot be read, and when no policy may let anything pass that is known to be off.
+// A disabled entity is disabled even for requests with their own limits, if the limits cannot be
+// read, and under every policy.
 func TestTheKillSwitchStopsAllRequests(t *testing.T) {
 	for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
 		w, l := family(t, 100, Options{OnUnavailable: policy})
@@ -104,8 +103,8 @@ func TestTheKillSwitchStopsAllRequests(t *testing.T) {
 	}
 }
 
-// A bypassed entity is granted everything and charged nothing, but those that it cascades
-// to are, and settled.
+// A bypassed entity is granted everything and charged nothing, but its parents are charged and
+// settled.
 func TestABypassedEntityIsGranted(t *testing.T) {
 	w, l := family(t, 5, Options{})
 	w.says(l, acme, gpt, "disabled", item.S("bypass"))

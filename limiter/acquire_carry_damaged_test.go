@@ -24,7 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// shapes are what an attribute may have become by a foreign hand.
+// shapes are values that an attribute may have after another writer has damaged it.
 var shapes = map[string]item.Value{
 	"absent":     nil,
 	"null":       item.Null(),
@@ -41,8 +41,8 @@ var shapes = map[string]item.Value{
 	"zero":       item.N(0),
 }
 
-// damaged calls play for every attribute of the bucket of acme and every shape of it. The
-// bucket has two limits, a remainder, and a lease on it.
+// damaged runs play for every attribute of acme's bucket and every shape of it. The bucket has two
+// limits, a remainder, and a lease on it.
 func damaged(t *testing.T, prepare func(w *world, l *Limiter), play func(t *testing.T, d damage)) {
 	begin := func(t *testing.T) damage {
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func damaged(t *testing.T, prepare func(w *world, l *Limiter), play func(t *test
 		}
 		for shape, v := range shapes {
 			if strings.HasPrefix(attr, "GSI") && shape != "absent" && shape != "a string" {
-				continue // DynamoDB takes nothing else as the key of an index
+				continue // DynamoDB accepts no other type as the key of an index
 			}
 			t.Run(attr+" "+shape, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func both(entity string) Request {
 	return Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1, "tpm": 3}}
 }
 
-// damage is a world with one bucket of which one attribute is damaged.
+// damage is a world with one bucket that has one damaged attribute.
 type damage struct {
 	w     *world
 	l     *Limiter // has seen the bucket before
@@ -96,8 +96,8 @@ type damage struct {
 	attr  string
 }
 
-// told checks what a caller is told of the bucket: it is granted and charged, denied, or
-// told which item cannot be read and why.
+// told checks the result of a call on the bucket: it is granted and charged, denied, or the error
+// names the unreadable item and the reason.
 func (d damage) told(t *testing.T, what string, lease *Lease, err error) {
 	t.Helper()
 	switch {
@@ -114,14 +114,14 @@ func (d damage) told(t *testing.T, what string, lease *Lease, err error) {
 			check.Equal(t, strings.Count(err.Error(), want), 1,
 				"%s: %v does not say %s, or not once", what, err, want)
 		}
-		level := strings.TrimSuffix(d.attr, "_tc") + "_tk" // which a charge works out from the counter
+		level := strings.TrimSuffix(d.attr, "_tc") + "_tk" // a charge computes the level from the counter
 		if !strings.Contains(err.Error(), d.attr) && !strings.Contains(err.Error(), level) && d.attr != "rr" {
 			t.Errorf("%s: %v\ndoes not name %s", what, err, d.attr)
 		}
 	}
 }
 
-// unharmed checks that nobody else notices.
+// unharmed checks that no other bucket is affected.
 func (d damage) unharmed(t *testing.T) {
 	t.Helper()
 	check.Equal(t, d.l.desks.Breaker.Silent, 0, "the breaker has heard silences")
@@ -132,8 +132,7 @@ func (d damage) unharmed(t *testing.T) {
 	wantGranted(t, d.w.process(Options{}), both("new"), 10)
 }
 
-// One bucket that somebody has damaged is the trouble of its own callers, who are told
-// what is wrong whatever their policy; no other bucket notices.
+// A damaged bucket affects only its own callers, whose error names the problem under every policy.
 func TestADamagedBucketIsItsOwnTrouble(t *testing.T) {
 	damaged(t, func(*world, *Limiter) {}, func(t *testing.T, d damage) {
 		for who, l := range map[string]*Limiter{"who has seen it": d.l, "who has not": d.w.process(Options{})} {
@@ -155,8 +154,8 @@ func TestADamagedBucketIsItsOwnTrouble(t *testing.T) {
 	})
 }
 
-// A lease on a bucket that is damaged afterwards is settled as far as that can be, and
-// else says why not.
+// A lease on a bucket that is damaged later is settled if possible; otherwise the error names the
+// reason.
 func TestALeaseOnADamagedBucket(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, d damage) error{
 		"more": func(t *testing.T, d damage) error { more(d.lease, Costs{"tpm": 5}); return d.lease.Commit(t.Context()) },
@@ -176,7 +175,7 @@ func TestALeaseOnADamagedBucket(t *testing.T) {
 	}
 }
 
-// Of a cascade, whoever's bucket it is, the others are left as they were.
+// In a cascade, a damaged bucket of any level leaves the others unchanged.
 func TestADamagedBucketOfACascade(t *testing.T) {
 	for _, c := range []struct{ child, parent string }{{acme, "above"}, {"below", acme}} {
 		damaged(t, func(w *world, l *Limiter) {
@@ -206,7 +205,7 @@ func TestADamagedBucketOfACascade(t *testing.T) {
 	}
 }
 
-// rpmOf returns what has been taken of an entity's rpm, in tokens.
+// rpmOf returns how much of an entity's rpm is taken, in tokens.
 func (w *world) rpmOf(l *Limiter, entity string) int64 {
 	it := w.db.Item(layout.BucketKey(l.namespace, entity, gpt, 0))
 	if it == nil {
@@ -217,8 +216,8 @@ func (w *world) rpmOf(l *Limiter, entity string) int64 {
 	return b.State.Slots[b.State.Index("rpm")].Used / bucket.Milli
 }
 
-// A calendar quota of Python clients is refused by its name, in a bucket and in stored
-// limits, also by processes that knew the limit as it was before.
+// A calendar quota of Python clients is refused by name, in a bucket and in stored limits, also by
+// processes that cached the limit before.
 func TestAQuotaByCalendarIsRefusedByName(t *testing.T) {
 	quota := func(it item.Item, prefix string) {
 		it[prefix+"rpd_ra"], it[prefix+"rpd_rsched"] = item.N(0), item.S("0 0 * * *=cp")
@@ -252,8 +251,8 @@ func TestAQuotaByCalendarIsRefusedByName(t *testing.T) {
 	})
 }
 
-// Stored configuration that cannot be read fails the requests that it decides on, by its
-// name, until it is mended; others do not notice, and neither does the breaker.
+// Unreadable stored configuration fails the requests that need it, by name, until it is repaired.
+// It affects neither other requests nor the breaker.
 func TestDamagedConfiguration(t *testing.T) {
 	odd := item.S("many")
 	for _, c := range []struct {
@@ -288,7 +287,7 @@ func TestDamagedConfiguration(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, Options{OnUnavailable: PolicyAllow}, func(t *testing.T, w *world, l *Limiter) {
 				w.configure(l, "", "", rpm10)
-				w.configure(l, "own", gpt, rpm10) // whatever the others have
+				w.configure(l, "own", gpt, rpm10) // regardless of the others
 				key := c.damage(w, l)
 				for range 2 * desk.BreaksAfter {
 					for _, who := range []string{acme, "other", "own"} {
@@ -312,8 +311,7 @@ func TestDamagedConfiguration(t *testing.T) {
 	}
 }
 
-// spoil changes an attribute of an item as a foreign hand would, and keeps the item as it
-// was.
+// spoil changes an attribute of an item like another writer, and keeps the original item.
 func (w *world) spoil(k item.Key, attr string, v item.Value) item.Key {
 	w.mended = w.db.Item(k)
 	it := maps.Clone(w.mended)
@@ -324,8 +322,8 @@ func (w *world) spoil(k item.Key, attr string, v item.Value) item.Key {
 	return k
 }
 
-// A shard that lives on beside a missing shard 0 and cannot be read: nobody knows what the
-// bucket has granted, so it is not created anew.
+// A remaining shard that cannot be read while shard 0 is missing: the bucket's grants are unknown,
+// so it is not created again.
 func TestUnreadableLeftoverShardsStopCreation(t *testing.T) {
 	w, l := headless(t, 8, PerHour("rph", 40))
 	w.edit(l, 1, item.Item{"rf": item.S("bad")})
@@ -338,7 +336,7 @@ func TestUnreadableLeftoverShardsStopCreation(t *testing.T) {
 	w.sameTable(before)
 }
 
-// leaving is a table whose first write is carried out and answered when its caller has just gone.
+// leaving is a table that performs and answers the first write just after its caller has left.
 type leaving struct {
 	store.Store
 	leave context.CancelFunc
@@ -354,8 +352,9 @@ func (s *leaving) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return it, err
 }
 
-// A write that does not look at the damage takes tokens before anybody sees it: they are given back, also
-// for a caller that has gone. Where they cannot be given back, nobody knows what was taken.
+// A write that does not check the damaged attribute takes tokens before the damage is noticed: they
+// are given back, even if the caller has left. If they cannot be given back, the outcome is
+// unknown.
 func TestTokensOfADamagedBucketAreGivenBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		leaves, fails bool // the caller, giving back

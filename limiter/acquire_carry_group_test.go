@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// crowd is one process with acquires that meet: every write waits until the test
-// answers it, or its caller gives up.
+// crowd is one process whose acquires join: every write waits until the test answers it, or its
+// caller gives up.
 type crowd struct {
 	t     *testing.T
 	w     *world
@@ -33,7 +33,7 @@ type answer struct {
 	done chan func() (bool, error)
 }
 
-// call is an acquire under way, and what came of it.
+// call is an acquire under way, and its result.
 type call struct {
 	costs  int64
 	cancel context.CancelFunc
@@ -45,7 +45,7 @@ type call struct {
 
 var rph100 = PerHour("rph", 100)
 
-// newCrowd returns a process that has seen its full bucket of 100 tokens.
+// newCrowd returns a process with an image of its full bucket of 100 tokens.
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t, w: newWorld(t), sent: make(chan *answer, 100)}
 	c.l = c.w.process(Options{})
@@ -67,7 +67,7 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// start begins an acquire and waits until it can get no further.
+// start begins an acquire and waits until it blocks.
 func (c *crowd) start(cost int64, limits ...Limit) *call {
 	if limits == nil {
 		limits = []Limit{rph100}
@@ -84,8 +84,7 @@ func (c *crowd) start(cost int64, limits ...Limit) *call {
 	return one
 }
 
-// behind starts an acquire of one token, and others behind it while its write is under
-// way.
+// behind starts an acquire of one token, and others that wait for its write.
 func (c *crowd) behind(costs ...int64) (first *answer, others []*call) {
 	c.start(1)
 	first = c.next()
@@ -115,7 +114,7 @@ func (c *crowd) quiet() {
 	}
 }
 
-// by lets a write end like this, and everybody who depends on it get on.
+// by ends a write with this outcome, and lets everything that depends on it continue.
 func (a *answer) by(apply bool, err error) {
 	a.done <- func() (bool, error) { return apply, err }
 	synctest.Wait()
@@ -133,8 +132,8 @@ func (c *crowd) want(one *call, kind string) {
 	}
 }
 
-// settled checks that the counters say used, that nothing is reserved or waited for
-// any more, and that every lease gives back what it took itself.
+// settled checks the counters, that nothing is reserved or waiting, and that every lease gives back
+// exactly its own tokens.
 func (c *crowd) settled(used int64) {
 	c.t.Helper()
 	c.w.db.SetHook(nil)
@@ -150,15 +149,15 @@ func (c *crowd) settled(used int64) {
 	}
 }
 
-// atRest checks that a process that does nothing reserves nothing, in a bubble: the write of
-// a group ends after those that it was for have been answered.
+// atRest checks, in a bubble, that an idle process reserves nothing: the write of a group ends
+// after its members have been answered.
 func atRest(t *testing.T, l *Limiter) {
 	t.Helper()
 	synctest.Wait()
 	reservesNothing(t, l)
 }
 
-// reservesNothing is atRest where nobody was in a group, outside of a bubble.
+// reservesNothing is atRest outside of a bubble, for processes without groups.
 func reservesNothing(t *testing.T, l *Limiter) {
 	t.Helper()
 	for i, s := range seen(l) {
@@ -168,8 +167,8 @@ func reservesNothing(t *testing.T, l *Limiter) {
 	}
 }
 
-// Acquires that meet a write go out together in the next one, and each lease is
-// about its own costs.
+// Acquires that find a write under way go out together in the next one, and each lease has its own
+// costs.
 func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -189,8 +188,7 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// A caller that goes before its group went out has taken nothing; the others
-// notice nothing.
+// A caller that leaves before its group is sent has taken nothing, and does not affect the others.
 func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
 	for _, who := range []int{0, 1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -214,9 +212,9 @@ func TestCancelledBeforeTheGroupWentOut(t *testing.T) {
 	}
 }
 
-// Those who go are many: one write gives back what they have taken, and is sent again
-// while DynamoDB does not take it. Where that is not known to be needed, or not to
-// have been done, nothing is given back. Who observes is told.
+// If many callers leave, one write gives back all their tokens, and is repeated while DynamoDB does
+// not accept it. If it is unknown whether it is needed, or was done, nothing is given back.
+// Observers are notified.
 func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
 	unavailable, lost := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
 	for _, c := range []struct {
@@ -267,8 +265,8 @@ func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
 	}
 }
 
-// A lost answer is unknown for every member of the group, whether or not the
-// write was carried out; a write that was not carried out is for none taken.
+// A lost answer is unknown for every member of the group, whether or not the write was performed; a
+// write that was not performed took nothing for any of them.
 func TestGroupWithoutAnAnswer(t *testing.T) {
 	for _, f := range []struct {
 		apply bool
@@ -292,7 +290,7 @@ func TestGroupWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// An answer to a group is an answer of the table, and its silence is that of one call.
+// An answer to a group counts as one answer of the table, and its silence as one silent call.
 func TestAnswerToAGroupIsOneAnswer(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -317,7 +315,7 @@ func TestAnswerToAGroupIsOneAnswer(t *testing.T) {
 	}
 }
 
-// To wait for the write of others is a round trip, too.
+// Waiting for another request's write counts as a round trip, too.
 func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -333,8 +331,8 @@ func TestWaitingForAWriteIsARoundTrip(t *testing.T) {
 	})
 }
 
-// A write that arrives more than a second late, because the process stood still, says nothing of the
-// tokens: others have moved the clock of the bucket, which is full.
+// A write that arrives more than a second late, because the process stood still, proves nothing
+// about the tokens: others have moved the clock of the bucket, which is full.
 func TestAWriteThatIsLateIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -352,8 +350,8 @@ func TestAWriteThatIsLateIsSentAgain(t *testing.T) {
 	})
 }
 
-// A write that hangs is overtaken when patience is over, by everybody who waits at
-// once; only its own request fails.
+// A hanging write is overtaken after a while by all waiting requests together; only its own request
+// fails.
 func TestHungWriteIsOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -372,7 +370,7 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 		if b.took != decide.LeastPatience*9/10 || d.took != decide.LeastPatience*4/10 {
 			t.Errorf("waited %s and %s, want until %s after the write that hangs", b.took, d.took, decide.LeastPatience)
 		}
-		e := c.start(4) // it does not wait for the one that hangs
+		e := c.start(4) // it does not wait for the hanging write
 		c.next().by(true, nil)
 		c.want(e, "granted")
 		time.Sleep(c.l.opts.Timeout)
@@ -382,7 +380,8 @@ func TestHungWriteIsOvertaken(t *testing.T) {
 	})
 }
 
-// A group that is never answered is unknown to each of its members when the bound of that one's call is over.
+// A group that is never answered is unknown to each member when the bound of that member's call is
+// over.
 func TestGroupThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -408,8 +407,8 @@ func TestGroupThatHangs(t *testing.T) {
 	})
 }
 
-// A DynamoDB client that panics while it sends a group takes nobody down: what
-// became of the write is unknown, and the process goes on.
+// A DynamoDB client that panics while it sends a group does not end the process: the outcome of the
+// write is unknown.
 func TestPanicInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -430,7 +429,7 @@ func TestPanicInAGroup(t *testing.T) {
 	})
 }
 
-// Every write is told of once: those of acquires that go out together, with the first of them.
+// Every write is reported once: for acquires that go out together, with the first of them.
 func TestWritesOfGroupsAreReported(t *testing.T) {
 	for name, answer := range map[string]func(c *crowd, a *answer){
 		"granted": func(c *crowd, a *answer) { a.by(true, nil) },
@@ -443,7 +442,7 @@ func TestWritesOfGroupsAreReported(t *testing.T) {
 			c.calls[1].cancel()
 			synctest.Wait()
 			a.by(false, c.w.refusedNow(a.op))
-			c.next().by(true, nil) // for those whose callers still wait
+			c.next().by(true, nil) // for requests whose callers still wait
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -473,8 +472,8 @@ func TestWritesOfGroupsAreReported(t *testing.T) {
 	}
 }
 
-// A caller that is answered meets nothing of its own write: the next acquire would count as a round trip
-// that it waits for what is over.
+// An answered caller does not find its own write under way: otherwise its next acquire would count
+// as a round trip, and wait for a finished call.
 func TestAnAnsweredCallerMeetsNoWriteOfItsOwn(t *testing.T) {
 	_, l := newProcess(t, Options{})
 	for n := range 5000 {
@@ -485,7 +484,7 @@ func TestAnAnsweredCallerMeetsNoWriteOfItsOwn(t *testing.T) {
 	}
 }
 
-// An observer that panics does not close the bucket to this process.
+// An observer that panics does not block the bucket in this process.
 func TestPanicOfTheObserverClosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -510,7 +509,7 @@ func TestPanicOfTheObserverClosesNothing(t *testing.T) {
 	})
 }
 
-// An observer that panics when it hears that limits were replaced loses no tokens.
+// An observer that panics when limits were replaced loses no tokens.
 func TestAnObserverThatPanicsOnAYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

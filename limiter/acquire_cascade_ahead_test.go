@@ -14,19 +14,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// costOf is what requests of an entity have cost by what the table and the process know.
+// costOf returns the costs of an entity's requests, as known to the table and the process.
 func (w *world) costOf(l *Limiter, entity string) int64 {
 	l.desks.Wait()
 	used, ended := w.countedOf(l, entity)
 	return used - ended - heldOf(l, entity, "rpm")
 }
 
-// costs are what requests of both levels have cost.
+// costs returns the costs of both levels.
 func (w *world) costs(l *Limiter) map[string]int64 {
 	return map[string]int64{acme: w.costOf(l, acme), "org": w.costOf(l, "org")}
 }
 
-// wantCosts checks what requests of both levels have cost.
+// wantCosts checks the costs of both levels.
 func (w *world) wantCosts(l *Limiter, want map[string]int64) {
 	w.t.Helper()
 	for entity, n := range want {
@@ -34,7 +34,7 @@ func (w *world) wantCosts(l *Limiter, want map[string]int64) {
 	}
 }
 
-// holding is acme below org, of both of which a process holds tokens.
+// holding returns acme below org, with prefetched tokens of both in one process.
 func holding(t *testing.T, org Limit) (w *world, l *Limiter) {
 	w, l = family(t, 6000, Options{Ahead: 5 * time.Second, ConfigTTL: ages})
 	w.configure(l, acme, gpt, PerMinute("rpm", 6000).WithCapacity(600))
@@ -48,7 +48,7 @@ func holding(t *testing.T, org Limit) (w *world, l *Limiter) {
 	return w, l
 }
 
-// empties takes all that there is of an entity.
+// empties takes all tokens of an entity.
 func (w *world) empties(l *Limiter, entity string) {
 	w.t.Helper()
 	ask := Request{Entity: entity, Resource: gpt, Costs: Costs{"rpm": 1}}
@@ -58,8 +58,8 @@ func (w *world) empties(l *Limiter, entity string) {
 	}
 }
 
-// A level that is known to deny leaves what is held of the other as it was, whichever it is. Of two that
-// deny, the one is told that does so for longer.
+// If one level is known to deny, the prefetched tokens of the other are not used. If both deny, the
+// error names the one that denies longer.
 func TestDenyingLevelTakesNoPrefetchedTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		org    int64 // tokens a minute
@@ -95,14 +95,14 @@ func TestDenyingLevelTakesNoPrefetchedTokens(t *testing.T) {
 	}
 }
 
-// A parent that denies by its write, or has no answer, leaves what is held of the child as it was, and
-// is named.
+// A parent that denies with its write, or does not answer, leaves the child's prefetched tokens
+// unused, and is named.
 func TestUnchargedParentsTakeNothingOfTheChild(t *testing.T) {
 	for kind, want := range map[store.Kind]error{0: ErrLimited, store.Unavailable: ErrUnavailable,
 		store.Unknown: ErrUnknown} {
 		synctest.Test(t, func(t *testing.T) {
 			w, l := holding(t, PerMinute("rpm", 6000).WithAhead(time.Second))
-			// what is held of the parent ends sooner
+			// the parent's prefetched tokens end sooner
 			for tries := 0; heldOf(l, acme, "rpm") == 0 || heldOf(l, "org", "rpm") > 0; tries++ {
 				if w.pass(100 * time.Millisecond); tries > 100 {
 					t.Fatalf("%d and %d are held", heldOf(l, acme, "rpm"), heldOf(l, "org", "rpm"))
@@ -127,8 +127,8 @@ func TestUnchargedParentsTakeNothingOfTheChild(t *testing.T) {
 	}
 }
 
-// Whichever of its levels a cascade is granted from what is held, the lease tells each level where it
-// belongs, settles it there, and is told to be granted so only if all were.
+// Whichever levels of a cascade are granted from prefetched tokens, each level is settled in the
+// right place, and the lease counts as prefetched only if all were.
 func TestCascadeLevelsFromPrefetchOrTable(t *testing.T) {
 	all := []string{acme, "team", "org"}
 	for set := range 1 << len(all) {

@@ -81,8 +81,8 @@ func TestCascadeWarmIsTwoWritesAndNoRead(t *testing.T) {
 	}
 }
 
-// TestCascadeDenied: whoever denies is named, and nobody has paid; with and without
-// the image that foresees it.
+// TestCascadeDenied: the denying level is named, and no level has paid, with and without an image
+// that predicts it.
 func TestCascadeDenied(t *testing.T) {
 	for _, by := range []string{acme, "org"} {
 		for _, warm := range []bool{false, true} {
@@ -114,8 +114,8 @@ func TestCascadeDenied(t *testing.T) {
 	}
 }
 
-// A denial lasts as long as the slowest level needs, also if the image of that is too old to deny by itself, and
-// a newer one of another level denies.
+// A denial lasts as long as the slowest level needs, even if that level's image is too old to deny
+// by itself, and a newer one of another level denies.
 func TestCascadeDeniedByTheSlowestLevel(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.entity(l, "busy", "org")
@@ -124,7 +124,7 @@ func TestCascadeDeniedByTheSlowestLevel(t *testing.T) {
 	w.advance(1500 * time.Millisecond)
 	busy := stored(Costs{"rpm": 92})
 	busy.Entity = "busy"
-	must(t, l, busy) // of org 0.5 are left, of acme 0.25
+	must(t, l, busy) // leaves 0.5 of org and 0.25 of acme
 	one := stored(Costs{"rpm": 1})
 	_, err := l.Acquire(t.Context(), one)
 	d, ok := errors.AsType[*LimitError](err)
@@ -139,8 +139,8 @@ func TestCascadeDeniedByTheSlowestLevel(t *testing.T) {
 	must(t, l, one)
 }
 
-// TestCascadeSeenLate: a flag, a parent and limits that appear later take effect
-// within the cache time.
+// TestCascadeSeenLate: a flag, a parent and limits that are added later take effect within the
+// cache time.
 func TestCascadeSeenLate(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configure(l, "", "", PerMinute("rpm", 100))
@@ -171,8 +171,8 @@ func TestCascadeSeenLate(t *testing.T) {
 	w.wantSpent(l, "rolled back", map[string]int64{acme: 0, "org": 0, "root": 0})
 }
 
-// TestCascadeLevels: four levels are charged and settled, as far as their own flags
-// say so; a fifth, a circle and a parent that is not there are refused unwritten.
+// TestCascadeLevels: four levels are charged and settled, as far as their own flags allow; a fifth,
+// a circle and a missing parent are refused without a write.
 func TestCascadeLevels(t *testing.T) {
 	all := []string{acme, "team", "org", "root", "world"}
 	for levels := 1; levels <= 5; levels++ {
@@ -267,9 +267,9 @@ func TestCascadeToNowhere(t *testing.T) {
 	}
 }
 
-// A level that was charged beside one without a decision, and could not be given back, has taken tokens:
-// the caller is told that it is unknown, however sure each of the two calls is of nothing written. Beside
-// a level that denies, or that somebody has to set up, that is told.
+// If one level was charged, another got no decision, and the charge could not be given back, tokens
+// are taken: the outcome is unknown, even if each of the two calls certainly wrote nothing. If the
+// other level denies, or has a setup error, that is returned instead.
 func TestChargedLevelsThatStayAreUnknown(t *testing.T) {
 	for _, c := range []struct {
 		child, back store.Kind // zero: it denies
@@ -331,7 +331,7 @@ func TestChargedLevelsThatStayAreUnknown(t *testing.T) {
 	}
 }
 
-// A lease that PolicyAllow grants because a parent has no answer is of the request's own entity.
+// A lease granted by PolicyAllow because a parent does not answer names the request's own entity.
 func TestAllowedLeaseNamesTheEntityOfTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 100, Options{OnUnavailable: PolicyAllow})
@@ -355,8 +355,8 @@ func TestAllowedLeaseNamesTheEntityOfTheRequest(t *testing.T) {
 	})
 }
 
-// TestCascadeWaits for the level that is paid back last, and owes nothing to any
-// when that is too late.
+// TestCascadeWaits for the level that is paid back last. If that is too late, it leaves no debt on
+// any level.
 func TestCascadeWaits(t *testing.T) {
 	for _, by := range []string{acme, "org"} {
 		w, l := family(t, map[string]int64{acme: 100, "org": 8}[by], Options{})
@@ -378,7 +378,7 @@ func TestCascadeWaits(t *testing.T) {
 	}
 }
 
-// Who cascades waits behind those who stand in line, and owes nothing until then.
+// A cascade waits behind requests in line, and has no debt until then.
 func TestCascadesWaitInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 100, Options{})
@@ -400,9 +400,9 @@ func TestCascadesWaitInLine(t *testing.T) {
 	})
 }
 
-// A level that was charged is given back after another one had no answer, or denied. When the context is over,
-// or Options.Timeout, that is waited for as long as a round trip takes: then it goes on behind the answer, which
-// tells so.
+// A charged level is given back after another one denied or did not answer. If the context or
+// Options.Timeout is over, that takes at most a round trip; then it continues in the background,
+// and an event reports it.
 func TestGivingBackWaitsARoundTripAtMost(t *testing.T) {
 	for _, denies := range []bool{false, true} {
 		for within, most := range map[time.Duration]time.Duration{100 * time.Millisecond: 100 * time.Millisecond,
@@ -417,7 +417,7 @@ func TestGivingBackWaitsARoundTripAtMost(t *testing.T) {
 				w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					org := op.Name != memdynamo.BatchGetItem && strings.Contains(op.Writes[0].Target().PK, "org")
 					if op.Name != memdynamo.BatchGetItem && (org && !denies || !org && mine.Add(1) > 1) {
-						<-op.Done // after the charge of the child the table hangs
+						<-op.Done // the table hangs after the child's charge
 						return false, context.DeadlineExceeded
 					}
 					return true, nil
@@ -439,8 +439,8 @@ func TestGivingBackWaitsARoundTripAtMost(t *testing.T) {
 	}
 }
 
-// Requests that a child denies do not make a process take more of its parent ahead: beside a flood of
-// them, and a sibling that asks seldom, the parent is not shown empty to other processes.
+// Requests that a child denies do not make a process prefetch more of its parent: despite a flood
+// of them, and a sibling with few requests, the parent does not look empty to other processes.
 func TestADeniedChildTakesLittleOfItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -477,7 +477,8 @@ func TestADeniedChildTakesLittleOfItsParent(t *testing.T) {
 	})
 }
 
-// A cascade that cannot be settled says so of each level that failed, and can be settled again.
+// A cascade that cannot be settled returns an error for each failed level, and can be settled
+// again.
 func TestSettlingFailsOnSeveralLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 100, Options{})
@@ -497,7 +498,7 @@ func TestSettlingFailsOnSeveralLevels(t *testing.T) {
 	})
 }
 
-// calls counts the calls of f by name, in the order in which they were first made.
+// calls counts the calls of f by name, in order of first use.
 func (w *world) calls(f func()) string {
 	var mu sync.Mutex
 	calls := map[string]int{}
@@ -512,8 +513,8 @@ func (w *world) calls(f func()) string {
 	return fmt.Sprint(calls)
 }
 
-// The first use of an entity and its parents is one transaction, after the reads
-// of their limits, which found no bucket, and one that looks for other shards of all of them.
+// The first use of an entity and its parents is one transaction, after the reads of their limits,
+// which find no buckets, and one read that looks for other shards of all of them.
 func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	got := w.calls(func() { must(t, l, stored(Costs{"rpm": 3})) })
@@ -527,7 +528,7 @@ func TestCascadeFirstUseIsOneTransaction(t *testing.T) {
 	w.wantSpent(l, "second child", map[string]int64{acme: 6, "bob": 2, "org": 8})
 }
 
-// So is the first use after buckets known with several shards have gone as a whole.
+// So is the first use after known buckets with several shards have disappeared completely.
 func TestCascadeGoneAsAWholeIsOneTransaction(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.configure(l, acme, gpt, PerMinute("rpm", 100))
@@ -552,13 +553,13 @@ func TestCascadeGoneAsAWholeIsOneTransaction(t *testing.T) {
 	w.wantSpent(l, "created", map[string]int64{acme: 1, "org": 1})
 }
 
-// Somebody else creates one or all of the buckets first. The refusal brings what there is: a bucket that
-// is there is charged, and only one that is not is created. One that cannot be read is an error.
+// Another process creates one or all of the buckets first. The refusal returns the existing ones:
+// an existing bucket is charged, and only missing ones are created. An unreadable one is an error.
 func TestCascadeFirstUseRaces(t *testing.T) {
 	for _, c := range []struct {
 		rivals []string
 		spoils bool
-		calls  string // behind the transaction that is refused
+		calls  string // after the refused transaction
 	}{
 		{rivals: []string{acme}, calls: "map[UpdateItem:2]"}, // which cascades
 		{rivals: []string{"org"}, calls: "map[BatchGetItem:1 PutItem:1 UpdateItem:1]"},
@@ -598,8 +599,8 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 	}
 }
 
-// A child that is used for the first time is not created where its parent denies, by an image that was read
-// with the configuration or by the one that refuses the charge.
+// A child that is used for the first time is not created if its parent denies, by an image that was
+// read with the configuration, or by the one that refuses the charge.
 func TestCascadeFirstUseThatTheParentDenies(t *testing.T) {
 	for _, seen := range []bool{false, true} {
 		w, l := family(t, 10, Options{})

@@ -13,9 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-// TestChangedLimits (W2, W10, W12): whatever the new limits are, the next
-// request that needs them is decided by them, in this process and in others, and
-// the change itself adds no tokens but the first fill of a limit that is new.
+// TestChangedLimits (W2, W10, W12): whatever the new limits are, the next request that needs them
+// is decided by them, in this process and in others, and the change adds no tokens except the first
+// fill of a new limit.
 func TestChangedLimits(t *testing.T) {
 	base := []Limit{rpm10}
 	cases := []struct {
@@ -47,7 +47,7 @@ func TestChangedLimits(t *testing.T) {
 						p := map[string]*Limiter{"same process": l, "another process": other, "fresh process": w.process(Options{})}[who]
 						got := map[string]int64{}
 						for name := range c.want {
-							// Bring the change in on every shard before counting.
+							// Apply the change on every shard before counting.
 							got[name] = int64(drain(t, p, asks(Costs{name: 1}, c.next...)))
 						}
 						for name, want := range c.want {
@@ -70,8 +70,8 @@ func TestChangedLimits(t *testing.T) {
 	}
 }
 
-// TestLimitDroppedAndAddedAgain: a limit that is not in force for a while comes
-// back with what it had, plus what time has earned it.
+// TestLimitDroppedAndAddedAgain: a limit that is temporarily not in force returns with its tokens
+// plus the refill since then.
 func TestLimitDroppedAndAddedAgain(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	both, one := []Limit{rpm10, tpm1000}, []Limit{rpm10}
@@ -88,9 +88,9 @@ func TestLimitDroppedAndAddedAgain(t *testing.T) {
 	wantGranted(t, l, asks(Costs{"tpm": 1}, both...), 16)
 }
 
-// TestLifetimes (wire format 1.4): a bucket by limits of the entity on the
-// resource never expires; by any other it does, after seven times what it takes
-// to fill, and every refill renews that.
+// TestLifetimes (wire format 1.4): a bucket with limits of the entity on the resource never
+// expires. With any other limits it expires after seven times its fill time, and every refill
+// renews that.
 func TestLifetimes(t *testing.T) {
 	for _, lv := range levels {
 		t.Run(lv.name, func(t *testing.T) {
@@ -124,8 +124,8 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// A limit that is raised, or refills faster, does so also when every request is
-// denied: what denies is brought in force, and then the time told is exact.
+// A raised limit, or one that refills faster, takes effect even if every request is denied: the
+// denying limit is put in force, and then the reported wait is exact.
 func TestRaisedLimitFillsWithoutAGrant(t *testing.T) {
 	for _, c := range []struct {
 		shards int
@@ -162,15 +162,14 @@ func TestRaisedLimitFillsWithoutAGrant(t *testing.T) {
 	}
 }
 
-// capacity returns the capacity of rpm that is stored, in tokens.
+// capacity returns the stored capacity of rpm, in tokens.
 func (w *world) capacity(l *Limiter) int64 {
 	s := w.shards(l, acme, gpt)[0].State
 	return s.Slots[s.Index("rpm")].Capacity / 1000
 }
 
-// Two releases with different limits of their own share a bucket. It does not
-// change with every request, nobody pays twice, and the one that came last prevails
-// until it is the other's turn.
+// Two releases with different limits share a bucket. It does not change with every request, no
+// request pays twice, and the last release wins until it is the other's turn.
 func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -200,7 +199,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		writes, flips, granted := 0, 0, 0
 		w.db.SetHook(onEvery(isWrite, func(op memdynamo.Op) (bool, error) { writes++; return true, nil }))
 		last := w.capacity(releases[0])
-		seen := map[int64]int{}  // by the capacity that a grant went by
+		seen := map[int64]int{}  // by the capacity under which a grant was decided
 		for step := range 1200 { // 5 minutes, four requests a second
 			i := step % 4
 			lease, err := releases[i].Acquire(t.Context(), asks(Costs{"rpm": 1}, limits[i]...))
@@ -214,7 +213,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		}
 		t.Logf("%s: %d writes for %d grants, %d flips, capacity %v, told %d times", c.name, writes, granted, flips, seen,
 			yielded)
-		if flips > 10*c.shards || writes > granted*108/100+20*c.shards { // every shard changes by itself
+		if flips > 10*c.shards || writes > granted*108/100+20*c.shards { // every shard changes independently
 			t.Errorf("%s: %d flips and %d writes for %d grants", c.name, flips, writes, granted)
 		}
 		if yielded == 0 || yielded > 24 || seen[c.new[0].Capacity] < 300 {
@@ -223,9 +222,8 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 	}
 }
 
-// A process that has not read changed configuration yet goes by what those who have
-// set, whether it is changed once, back again, or to a third; and it never brings back
-// what was replaced.
+// A process that has not yet read changed configuration uses the limits of those that have, whether
+// it was changed once, changed back, or changed twice; and it never restores replaced limits.
 func TestStaleConfigurationYields(t *testing.T) {
 	w := newWorld(t)
 	stale := w.process(Options{ConfigTTL: time.Hour})
@@ -244,13 +242,13 @@ func TestStaleConfigurationYields(t *testing.T) {
 			w.advance(time.Second)
 		}
 	}
-	w.advance(time.Minute) // for as long it yields
+	w.advance(time.Minute) // it yields for this long
 	must(t, stale, stored(Costs{"rpm": 1}))
 	check.Equal(t, w.capacity(stale), 100, "the capacity a minute later: of the one that insists")
 }
 
-// Where some have a limit as a soft one, it denies all the same to those that have it as a hard
-// one, whoever came last; the others yield to that, and bring theirs about once a minute.
+// If some processes have a limit as soft and others as hard, it denies to the latter, whichever
+// came last; the former yield, and put theirs in force about once a minute.
 func TestHardLimitsDoNotYieldToSoftOnes(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		w := newWorld(t)
@@ -291,14 +289,14 @@ func TestHardLimitsDoNotYieldToSoftOnes(t *testing.T) {
 			}
 			w.advance(250 * time.Millisecond)
 		}
-		// Two processes, each about once a minute, there and back, on every shard.
+		// Two processes, each about once a minute, back and forth, on every shard.
 		if flips == 0 || flips > 2*2*12*shards {
 			t.Errorf("%d shards: %d flips", shards, flips)
 		}
 	}
 }
 
-// Cascades yield too, before they foresee a denial.
+// Cascades yield too, before they predict a denial.
 func TestCascadesYield(t *testing.T) {
 	w, l := family(t, 100, Options{ConfigTTL: time.Hour})
 	must(t, l, stored(Costs{"rpm": 1}))

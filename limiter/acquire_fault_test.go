@@ -15,19 +15,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// fault is something that happens to the first write of a call.
+// fault is a fault of the first write of a call.
 type fault struct {
 	name    string
 	forever bool // to every write
 	hook    func(f *faulty, op memdynamo.Op) (apply bool, err error)
 	want    string // outcome under PolicyBlock
 	taken   bool   // whether the tokens are taken
-	rival   int64  // tokens that somebody else takes meanwhile
-	caller  bool   // the caller itself has gone, so that no policy applies
+	rival   int64  // tokens that another process takes meanwhile
+	caller  bool   // the caller itself has left, so no policy applies
 	whole   bool   // the call takes the whole Options.Timeout
 }
 
-// outcome is what who observes is told.
+// outcome returns the outcome reported to observers.
 func (f fault) outcome() string {
 	switch {
 	case f.caller:
@@ -38,7 +38,7 @@ func (f fault) outcome() string {
 	return f.want
 }
 
-// faulty is what a fault can reach.
+// faulty is the part of the world that a fault can affect.
 type faulty struct {
 	w      *world
 	cancel context.CancelFunc
@@ -81,8 +81,7 @@ var faults = []fault{
 	{name: "never answered, applied", want: "unknown", taken: true, whole: true, hook: hang(true)},
 }
 
-// situation is a state of the world in which the writes of an acquire have a certain
-// form.
+// situation is a state of the world in which an acquire has certain writes.
 type situation struct {
 	name    string
 	prepare func(t *testing.T, w *world, l *Limiter)
@@ -126,9 +125,8 @@ var situations = []situation{
 	}, 10, 1},
 }
 
-// TestAcquireUnderFaults: every write of an acquire meets every fault. The
-// caller is told what is known, the table holds what callers were told, and
-// after recovery exactly the rest can be had.
+// TestAcquireUnderFaults: every write of an acquire meets every fault. The caller's error is
+// accurate, the table matches it, and after recovery exactly the rest is available.
 func TestAcquireUnderFaults(t *testing.T) {
 	for _, s := range situations {
 		for _, f := range faults {
@@ -171,7 +169,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	told = nil
 	lease, err := l.Acquire(ctx, req)
 	took := time.Since(begin)
-	time.Sleep(10 * time.Millisecond) // what was taken for a caller that has left is given back
+	time.Sleep(10 * time.Millisecond) // tokens taken for a caller that has left are given back
 	w.db.SetHook(nil)
 
 	want, charged := f.want, f.want == "granted"
@@ -214,9 +212,8 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	check.MustEqual(t, int64(n), left, "%d granted after recovery", n)
 }
 
-// TestDeadlinesAreBounds: the shorter of the caller's deadline and
-// Options.Timeout ends a call that gets no answer, on every path; a deadline is
-// no cancellation, so the policy applies.
+// TestDeadlinesAreBounds: the shorter of the caller's deadline and Options.Timeout ends an
+// unanswered call on every path. A timeout is not a cancellation, so the policy applies.
 func TestDeadlinesAreBounds(t *testing.T) {
 	paths := []struct {
 		name    string

@@ -22,7 +22,7 @@ var rpm80 = PerMinute("rpm", 80)
 
 func isTransaction(op memdynamo.Op) bool { return op.Name == memdynamo.TransactWriteItems }
 
-// A split that another process was faster with is told by that one.
+// A split that another process did first is reported by that process.
 func TestSplitIsReportedByTheProcessThatSplits(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
@@ -46,9 +46,8 @@ func TestSplitIsReportedByTheProcessThatSplits(t *testing.T) {
 	}
 }
 
-// TestFirstWritesDoNotHeat: a first write without an image refills nothing, so the
-// meter that it brings back is as old as the refill instant. Many such writes within
-// half a minute are no load.
+// TestFirstWritesDoNotHeat: a first write without an image refills nothing, so the meter that it
+// returns is as old as the refill instant. Many such writes within half a minute are not a load.
 func TestFirstWritesDoNotHeat(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.process(Options{}), asks(Costs{"rpm": 60}, rpm80))
@@ -62,9 +61,9 @@ func TestFirstWritesDoNotHeat(t *testing.T) {
 	check.MustEqual(t, b[0].State.Slots[i].Tokens, -1000, "not a first write, the meter")
 }
 
-// TestSplitConserves: the transaction that splits meets every fault; the request
-// it follows is granted all the same and does not wait for it, not even for
-// one that is never answered, and the shards hold what one held.
+// TestSplitConserves: the transaction that splits meets every fault. The request before it is
+// granted without waiting for it, even if it is never answered, and the shards together hold the
+// tokens of the original one.
 func TestSplitConserves(t *testing.T) {
 	modes := []struct {
 		name    string
@@ -90,7 +89,7 @@ func TestSplitConserves(t *testing.T) {
 		{"canceled in flight, applied", false, vanish(true), 2, 0},
 		{"canceled in flight, not applied", false, vanish(false), 1, 0},
 		{"never answered, applied", false, hang(true), 2, 0},
-		{"never answered, not applied", false, hang(false), 2, 0}, // it is sent again, as it was
+		{"never answered, not applied", false, hang(false), 2, 0}, // repeated unchanged
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -130,12 +129,12 @@ func TestSplitConserves(t *testing.T) {
 				w.wantHeld(l, rpm80, left)
 				check.MustEqual(t, len(w.shards(l, acme, gpt)), m.shards, "shards")
 				check.MustEqual(t, w.used(l, "rpm"), 80-left, "counted used")
-				// Every token can be had, by processes that know nothing yet too.
+				// Every token is available, also to new processes.
 				p := w.process(Options{})
 				a := drain(t, l, asks(Costs{"rpm": 1}, rpm80))
 				b := drain(t, p, asks(Costs{"rpm": 1}, rpm80))
-				// Odd levels split with half a token on each shard, which is
-				// kept but is no whole token.
+				// Odd levels split with half a token on each shard, which is kept but is not a
+				// whole token.
 				if n := int64(a + b); n > left || n < left-1 {
 					t.Fatalf("%d and %d granted, want %d together", a, b, left)
 				}
@@ -144,8 +143,8 @@ func TestSplitConserves(t *testing.T) {
 	}
 }
 
-// TestSplitStopsAtOneToken: a hot bucket is split, one doubling after the other, until a
-// share would fall below a token, or the configured count is reached. Each split is reported.
+// TestSplitStopsAtOneToken: a hot bucket is split, one doubling after the other, until a share
+// would be less than a token, or the configured count is reached. Each split is reported.
 func TestSplitStopsAtOneToken(t *testing.T) {
 	for _, c := range []struct {
 		capacity int64
@@ -187,8 +186,8 @@ func TestSplitStopsAtOneToken(t *testing.T) {
 	}
 }
 
-// TestEveryShardIsUsed: a client that knows of 8 shards takes from all of them,
-// and denies only when none is left, to the millisecond.
+// TestEveryShardIsUsed: a client that knows 8 shards takes from all of them, and denies only if all
+// are empty, exact to the millisecond.
 func TestEveryShardIsUsed(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm80)
@@ -218,13 +217,13 @@ func TestEveryShardIsUsed(t *testing.T) {
 	}
 }
 
-// TestMissingShardIsOpenedEmpty: nobody knows what a deleted shard held, so it
-// comes back with nothing, and refills to its share.
+// TestMissingShardIsOpenedEmpty: the level of a deleted shard is unknown, so it is restored empty,
+// and refills to its share.
 func TestMissingShardIsOpenedEmpty(t *testing.T) {
 	for _, missing := range []int{0, 1, 2, 3} {
 		for _, knows := range []bool{true, false} {
 			if missing == 0 && !knows {
-				continue // without shard 0 there is no bucket for whoever has not seen more
+				continue // without shard 0 there is no bucket for a process that has not seen other shards
 			}
 			t.Run(fmt.Sprintf("shard %d, client knows %v", missing, knows), func(t *testing.T) {
 				w, l := newProcess(t, Options{})
@@ -257,8 +256,7 @@ func TestMissingShardIsOpenedEmpty(t *testing.T) {
 	}
 }
 
-// A thousand writes in a second make a partition hot, and nothing less does: the
-// bucket is split by load, not by age.
+// Only a thousand writes per second make a partition hot: the bucket is split by load, not by age.
 func TestLoadSplits(t *testing.T) {
 	limit := PerSecond("rps", 100_000)
 	for _, c := range []struct {
@@ -281,8 +279,8 @@ func TestLoadSplits(t *testing.T) {
 	}
 }
 
-// A plan for many shards takes many calls, each of which has the limiter's bound for itself: behind
-// a slow table it is carried out whole.
+// A plan for many shards takes many calls, each with the limiter's own bound: behind a slow table
+// it is completed.
 func TestAPlanOfManyCallsBehindASlowTable(t *testing.T) {
 	for _, trip := range []time.Duration{4, 15, 60, 150} {
 		synctest.Test(t, func(t *testing.T) {
@@ -302,9 +300,8 @@ func TestAPlanOfManyCallsBehindASlowTable(t *testing.T) {
 	}
 }
 
-// TestOldViewSplitsNothing: a bucket of eight shards has merged down to four, which
-// processes that have seen eight learn one shard after the other. They must not split
-// what has merged.
+// TestOldViewSplitsNothing: a bucket of eight shards has merged down to four. Processes that have
+// seen eight discover it one shard after the other, and must not split merged shards.
 func TestOldViewSplitsNothing(t *testing.T) {
 	w := newWorld(t)
 	first := w.process(Options{})
@@ -332,7 +329,7 @@ func TestOldViewSplitsNothing(t *testing.T) {
 	w.wantHeld(first, rpm80, 80)
 }
 
-// merge brings the bucket down to a count, as the aggregator does.
+// merge lowers the bucket to a count, like the aggregator.
 func (w *world) merge(l *Limiter, count int) {
 	w.t.Helper()
 	zero := w.shards(l, acme, gpt)[0]
@@ -341,7 +338,8 @@ func (w *world) merge(l *Limiter, count int) {
 	check.Must(w.t, check.Err(shard.Run(w.t.Context(), w.db.Bare(), shard.Propagate(all[0], all[1:]...), l.now)))
 }
 
-// A lease of a shard that has merged settles more into the shard that is left, with what that one has gained since.
+// If the shard of a lease has merged, settling more takes from the remaining shard, including that
+// shard's refill since.
 func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
@@ -361,8 +359,8 @@ func TestSettlingMoreFollowsAShardThatHasMerged(t *testing.T) {
 	w.wantHeld(l, rpm80, 75)
 }
 
-// A bucket of shards does not expire: a ttl that was there is taken away, and stays away whatever is
-// written. One that has merged into a single shard has a ttl again with its next charge.
+// A sharded bucket does not expire: an existing ttl is removed, and no write sets one again. After
+// it has merged into a single shard, its next charge sets a ttl.
 func TestOnlyWholeBucketsExpire(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm80)
@@ -389,10 +387,10 @@ func TestOnlyWholeBucketsExpire(t *testing.T) {
 	}
 }
 
-// A limit of which only a part is stored, as a foreign write leaves it, cannot be
-// divided: the new shard would lack it, and a limit that is lacking starts full. So a
-// bucket is not split while it is lacking on the hot shard, on shard 0, or on one that is
-// behind the count. Nor are shards merged: what the other holds could not be added to anything.
+// A partly stored limit, as another client may leave it, cannot be divided: the new shard would
+// lack it, and a missing limit starts full. So a bucket is not split if a limit is incomplete on
+// the hot shard, on shard 0, or on a shard behind the count. Nor are such shards merged, because
+// the other's tokens could not be added.
 func TestLimitStoredInPartKeepsTheShards(t *testing.T) {
 	lacking := item.Item{"b_tpm_cp": nil, "b_tpm_tk": item.N(-500_000)}
 	for name, c := range map[string]struct {
@@ -435,11 +433,11 @@ func TestLimitStoredInPartKeepsTheShards(t *testing.T) {
 	}
 }
 
-// Python clients double the shards of a bucket, and nobody splits it. A doubling that leaves a
-// share of a token or more is followed: shard 0 keeps its share of what it held, and the others
-// begin with nothing. That is lost, and earned again at the rate of the whole. Beyond what a token
-// can be divided by, the bucket is whole again within seconds, and has all its tokens; without an
-// aggregator too.
+// Python clients double the shards of a bucket without splitting it. A doubling that leaves a share
+// of at least a token is followed: shard 0 keeps its share of its tokens, and the others begin
+// empty. The rest is lost, and refills at the rate of the whole bucket. With more shards than
+// tokens, the bucket becomes whole again within seconds, with all its tokens, even without an
+// aggregator.
 func TestDoublingsByOthers(t *testing.T) {
 	for _, c := range []struct{ count, atOnce, shards int }{
 		{2, 5, 2}, {4, 2, 4}, {8, 1, 8}, {16, 10, 1}, {64, 10, 1}, {256, 10, 1}, {4096, 10, 1},
@@ -454,7 +452,7 @@ func TestDoublingsByOthers(t *testing.T) {
 			changes := w.db.Changes(0)
 			agg := &follower{w: w, seq: changes[len(changes)-1].Seq}
 			w.edit(l, 0, item.Item{"shard_count": item.N(int64(c.count))})
-			if aggregated && c.shards == 1 { // it is the first to see the count
+			if aggregated && c.shards == 1 { // it sees the count first
 				agg.follow(l)
 			}
 			granted := 0

@@ -25,7 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// eventually acquires and obeys every denial, at most so many of them.
+// eventually acquires and follows every denial, at most tries of them.
 func (w *world) eventually(l *Limiter, req Request, tries int) *Lease {
 	w.t.Helper()
 	for try := 0; ; try++ {
@@ -42,10 +42,10 @@ func (w *world) eventually(l *Limiter, req Request, tries int) *Lease {
 	}
 }
 
-// I9: whatever the count of shards and whatever is left on them, any request up to
-// the capacity is granted in the end, by a process that knows the bucket and by one
-// that does not, never more than there is, and a rollback gives back all of it. What
-// more shards would have to pay than one transaction can write makes them merge.
+// I9: whatever the shard count and the shards' levels, any request up to the capacity is eventually
+// granted, in a process that has images of the bucket and in a new one, never more than is
+// available, and a rollback returns all of it. If more shards would have to pay than one
+// transaction can write, they merge.
 func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
 	for _, count := range []int{1, 2, 4, 8, 16, 32, 64, 128, 1024} {
 		for _, capacity := range []int64{32, 100, 997, 1000, 4096} {
@@ -96,8 +96,8 @@ func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
 	}
 }
 
-// The same holds for a limit that is new to a split bucket, of which no shard has stored
-// anything yet. Example: a quarter of 10 tokens is 2 whole ones, so four shards never pay 10.
+// The same holds for a limit that is new to a split bucket and not stored on any shard. Example: a
+// quarter of 10 tokens is 2 whole ones, so four shards never pay 10.
 func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
 	other := PerMinute("other", 10)
 	for _, stored := range []item.Item{nil, {"b_other_tk": item.N(0)}} { // by others, in part
@@ -117,8 +117,8 @@ func TestLimitNewToASplitBucketIsGrantedInTheEnd(t *testing.T) {
 
 func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
 
-// A bucket heals from every broken count within seconds of traffic, and not a token
-// more than there is, is granted on the way.
+// A bucket recovers from every broken count within seconds of traffic, and grants no token too many
+// on the way.
 func TestBrokenCountsHeal(t *testing.T) {
 	const capacity = 800
 	count := func(n int64) item.Item { return item.Item{"shard_count": item.N(n)} }
@@ -126,7 +126,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 		name   string
 		shards int
 		broken func(*world, *Limiter)
-		minted int64 // what a bucket holds anew of which neither shard 0 nor shard 1 is left: it was deleted
+		minted int64 // the new tokens of a bucket without shard 0 and shard 1: it was deleted
 	}{
 		{"doubled by others once", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(2)) }, 0},
 		{"doubled by others five times", 1, func(w *world, l *Limiter) { w.edit(l, 0, count(32)) }, 0},
@@ -221,8 +221,7 @@ func TestBrokenCountsHeal(t *testing.T) {
 	}
 }
 
-// follower does what the aggregator does for shards, with the changes since it last
-// was called.
+// follower does the aggregator's work on shards, with the changes since the last call.
 type follower struct {
 	w   *world
 	seq int64
@@ -254,7 +253,7 @@ func (f *follower) follow(l *Limiter) {
 	}
 }
 
-// half splits shard 0 and no other.
+// half splits only shard 0.
 func (w *world) half(l *Limiter) {
 	w.t.Helper()
 	zero := w.shards(l, acme, gpt)[0]
@@ -262,8 +261,8 @@ func (w *world) half(l *Limiter) {
 	check.Must(w.t, w.db.Bare().Transact(w.t.Context(), token, table.Split(zero, w.now.Load())))
 }
 
-// foreign creates the bucket full and with one shard, as a client of another kind does
-// that does not look for others.
+// foreign creates the bucket full and with one shard, like another client that does not look for
+// other shards.
 func (w *world) foreign(l *Limiter, limit Limit) {
 	w.t.Helper()
 	put, _ := table.Create(table.NewBucket{Namespace: l.namespace, Entity: acme, Resource: gpt, Now: w.now.Load(),
@@ -286,7 +285,7 @@ func (w *world) counts(l *Limiter) map[int]int {
 	return out
 }
 
-// even reports whether the shards that are there are those of one count.
+// even reports whether the existing shards are exactly those of one count.
 func even(counts map[int]int) bool {
 	for k, n := range counts {
 		if n != len(counts) || k >= n {
@@ -296,8 +295,8 @@ func even(counts map[int]int) bool {
 	return len(counts) > 0
 }
 
-// One goroutine of a process at a time works on the shards of a bucket, and it works on those of others meanwhile.
-// What is not known to be safe is not put back.
+// In a process, one goroutine at a time changes the shards of a bucket, while others may change
+// those of other buckets. A shard is restored only if that is certainly safe.
 func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 	at := func(entity, resource string) func(*world, *Limiter) {
 		return func(_ *world, l *Limiter) { l.desks.StartGrowing(decide.Name{Entity: entity, Resource: resource}) }
@@ -358,8 +357,8 @@ func TestOneAtATimeWorksOnTheShardsOfABucket(t *testing.T) {
 	}
 }
 
-// If one shard was deleted, others may have been too: they are looked for. One that cannot be put back is known to
-// be missing.
+// If one shard was deleted, others may be missing too: they are looked for. If one cannot be
+// restored, it is remembered as missing.
 func TestOtherMissingShardsAreLookedFor(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	limit := PerHour("rph", 80)
@@ -386,8 +385,7 @@ func TestOtherMissingShardsAreLookedFor(t *testing.T) {
 	}
 }
 
-// A bucket whose shards have become too many for its limit merges, and that is told; so is a
-// split that came to nothing.
+// A bucket with too many shards for its limit merges, which is reported; so is a split that failed.
 func TestMergesAndFailedSplitsAreReported(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
@@ -431,9 +429,9 @@ func TestMergesAndFailedSplitsAreReported(t *testing.T) {
 	}
 }
 
-// I9: shards are split, merged half-way and deleted by hand while three processes
-// acquire, with or without an aggregator. When that is over, each process is granted
-// what a full bucket holds, within 100 s and without a stream of writes.
+// I9: shards are split, merged half-way and deleted by hand while three processes acquire, with or
+// without an aggregator. Afterwards each process is granted the tokens of a full bucket within 100
+// s, without a stream of writes.
 func TestShardsWithHolesHeal(t *testing.T) {
 	for seed := range 60 {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -442,9 +440,9 @@ func TestShardsWithHolesHeal(t *testing.T) {
 	}
 }
 
-// A shard that was left behind by a split is taken up by the third request that it serves
-// at the latest, also if it was changed since and so is younger than shard 0. One that
-// only seems to be behind, because shard 0 has merged, is left alone.
+// A shard left behind by a split is followed up by the third request that it serves at the latest,
+// even if it was changed since and is newer than shard 0. One that only seems to be behind, because
+// shard 0 has merged, is left alone.
 func TestShardLeftBehindIsTakenUp(t *testing.T) {
 	limit := PerMinute("rpm", 80_000)
 	for _, tt := range []struct {
@@ -485,7 +483,7 @@ func TestShardLeftBehindIsTakenUp(t *testing.T) {
 	}
 }
 
-// holes is a world whose shards are treated badly.
+// holes is a world whose shards are damaged.
 type holes struct {
 	*world
 	rng       *rand.Rand
@@ -534,7 +532,7 @@ func (h *holes) play(t *testing.T) {
 	}
 }
 
-// harm does one thing to the shards.
+// harm damages the shards once.
 func (h *holes) harm() {
 	l := h.processes[0]
 	all := h.shards(l, acme, gpt)
@@ -572,8 +570,8 @@ func (h *holes) harm() {
 	}
 }
 
-// quiet asks once a second until the costs are granted, and returns for how long and
-// how many write units that took.
+// quiet sends one request per second until the costs are granted, and returns how long that took
+// and how many write units.
 func (h *holes) quiet(t *testing.T, p *Limiter, cost int64) (seconds, units int, err error) {
 	var sent atomic.Int64 // also by what other processes do in the background
 	h.db.SetHook(func(op memdynamo.Op) (bool, error) {
@@ -598,9 +596,9 @@ func (h *holes) quiet(t *testing.T, p *Limiter, cost int64) (seconds, units int,
 	return seconds, int(sent.Load()), err
 }
 
-// Shard 1 of 32 lives on alone, of a bucket with another limit. The process that
-// brings shard 0 back and merges it does not take its count from the shard that is
-// left: it did, and was denied for ever, for two units each time.
+// Shard 1 of 32 remains alone, of a bucket with another limit. The process that restores shard 0
+// and merges it does not use the remaining shard's count. It once did, and was denied forever, for
+// two units each time.
 func TestLoneShardOfAnotherLimitIsOvercome(t *testing.T) {
 	for _, aggregator := range []bool{false, true} {
 		t.Run(fmt.Sprintf("aggregator %v", aggregator), func(t *testing.T) {

@@ -34,7 +34,7 @@ func (s *blind) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]
 	return s.Store.Read(ctx, consistent, keys...)
 }
 
-// blinds makes a process forget a bucket, and fails its read of it: it begins with a plain add.
+// blinds makes a process forget a bucket, and fails its read of it, so it starts with a plain add.
 func (w *world) blinds(l *Limiter, n decide.Name) *Limiter {
 	l.configs.Resolve(w.t.Context(), n, &inforce.Own{Limits: []bucket.Limit{}}, l.now(), true)
 	l.desks.Of(n).Bucket = decide.NewBucket(&l.desks.Settings)
@@ -42,13 +42,13 @@ func (w *world) blinds(l *Limiter, n decide.Name) *Limiter {
 	return l
 }
 
-// TestFirstTouch: a process that meets a bucket reads it with the limits, or by itself where they are known
-// or given, and charges it with one write. Ten processes that meet forty full buckets write once for each
-// request.
+// TestFirstTouch: a process reads a bucket on first use together with the limits, or alone if those
+// are cached or given, and charges it with one write. Ten processes that first use forty full
+// buckets write once per request.
 func TestFirstTouch(t *testing.T) {
 	for name, c := range map[string]struct {
 		own   []Limit
-		reads float64 // read units for each bucket, the shared records apart
+		reads float64 // read units per bucket, without shared records
 	}{"limits stored": {nil, 2}, "limits given": {[]Limit{rpm10}, 2}} {
 		const processes, buckets = 10, 40
 		w := newWorld(t)
@@ -80,8 +80,8 @@ func TestFirstTouch(t *testing.T) {
 	}
 }
 
-// A process that meets a shard reads it, and its first write there holds. A blind one would be refused of a shard
-// that is full since.
+// A process reads a shard on first use, and its first write there holds. A blind write would be
+// refused if the shard is full since.
 func TestFirstTouchOfShards(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	limit := PerHour("rph", 80)
@@ -97,8 +97,8 @@ func TestFirstTouchOfShards(t *testing.T) {
 	}
 }
 
-// An image that lags is as good: others have written since, or it shows no bucket where there is one. The
-// write that is refused brings what there is, and no token is granted twice.
+// A stale image is no worse: others have written since, or it shows no bucket although there is
+// one. The refused write returns the current item, and no token is granted twice.
 func TestFirstTouchOfALaggingTable(t *testing.T) {
 	for _, spent := range []int64{1, 6} {
 		w := newWorld(t)
@@ -106,21 +106,21 @@ func TestFirstTouchOfALaggingTable(t *testing.T) {
 			_, _, _, _, ok := layout.ParseBucketPK(k.PK)
 			return ok
 		}
-		must(t, w.process(Options{}), asks(Costs{"rpm": spent}, rpm10)) // others see no bucket
+		must(t, w.process(Options{}), asks(Costs{"rpm": spent}, rpm10)) // the read of other processes shows no bucket
 		l := w.process(Options{})
 		w.db.ResetStats()
 		must(t, l, asks(Costs{"rpm": 1}, rpm10))
 		if s := w.db.Stats(); s.Puts != 1 || s.Updates != 1 {
 			t.Errorf("%+v, want one refused and one that holds", s)
 		}
-		other := w.process(Options{}) // it sees the bucket as it was created
+		other := w.process(Options{}) // it reads the bucket as it was created
 		n := drain(t, other, asks(Costs{"rpm": 1}, rpm10))
 		check.Equal(t, int64(n), 10-spent-1, "%d granted after %d and 1, of 10", n, spent)
 	}
 }
 
-// What a first read shows may deny without a write. Where nothing older than the request may deny, it is
-// consistent, and what comes with the limits is looked at once more.
+// A first read may deny without a write. If nothing older than the request may deny, the read is
+// consistent, and an image that came with the limits is read once more.
 func TestFirstTouchDenies(t *testing.T) {
 	for denyFor, writes := range map[time.Duration]int{0: 0, -1: 1} {
 		w := newWorld(t)
@@ -134,8 +134,8 @@ func TestFirstTouchDenies(t *testing.T) {
 	}
 }
 
-// Requests that are refused, because there are no limits or the entity is bypassed, read a bucket in vain. They
-// leave what is known of others as it is.
+// Requests that fail because there are no limits, or that are bypassed, read a bucket in vain. They
+// leave the images of others cached.
 func TestRefusedRequestsEvictNoBuckets(t *testing.T) {
 	w, l := newProcess(t, Options{MaxBuckets: 10})
 	w.configure(l, acme, gpt, rpm10)
@@ -149,7 +149,8 @@ func TestRefusedRequestsEvictNoBuckets(t *testing.T) {
 	}
 }
 
-// Where more buckets are in use than a process remembers, each request meets its bucket anew, and writes once.
+// If more buckets are in use than a process remembers, each request reads its bucket again, and
+// writes once.
 func TestMoreBucketsThanAreRemembered(t *testing.T) {
 	const buckets, rounds = 40, 10
 	w, l := newProcess(t, Options{MaxBuckets: buckets / 4})
@@ -171,7 +172,7 @@ func TestMoreBucketsThanAreRemembered(t *testing.T) {
 	}
 }
 
-// forget drops what is known of buckets, as if they had been evicted.
+// forget drops buckets from the cache, as if evicted.
 func forget(l *Limiter, all ...decide.Name) {
 	for _, n := range all {
 		l.desks.Of(n).Bucket = decide.NewBucket(&decide.Settings{DenyFor: l.opts.DenyFor.Milliseconds(),
@@ -195,8 +196,8 @@ func remembered(l *Limiter, entities ...string) (n int) {
 	return n
 }
 
-// What was taken ahead of a bucket and ended unspent is told when it is written again, also where others
-// have pushed it out meanwhile: usage is what was granted.
+// Expired prefetched tokens of a bucket are reported with its next write, even if it was evicted
+// meanwhile: usage equals the grants.
 func TestUsageOfForgottenBuckets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const buckets = 6
@@ -218,7 +219,7 @@ func TestUsageOfForgottenBuckets(t *testing.T) {
 		}
 		var used, ended int64
 		for i := range buckets {
-			must(t, l, asking(i, 0)) // all that ended is told by now
+			must(t, l, asking(i, 0)) // all expired tokens are reported by now
 			u, x := w.countedOf(l, fmt.Sprint("t", i))
 			used, ended = used+u, ended+x
 		}
@@ -228,7 +229,7 @@ func TestUsageOfForgottenBuckets(t *testing.T) {
 	})
 }
 
-// As many buckets are kept that owe something as are remembered, and nobody's is kept twice.
+// As many evicted buckets with pending reports are kept as buckets are remembered, each once.
 func TestForgottenBucketsAreBounded(t *testing.T) {
 	_, l := newProcess(t, Options{Ahead: time.Second, MaxBuckets: 2})
 	for i := range 10 {
@@ -255,8 +256,8 @@ func TestForgottenBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// A bucket is not forgotten while requests wait for it, leases hold its slots, or this process keeps a share of
-// it, whatever others are asked for. Then it is.
+// A bucket is not evicted while requests wait for it, leases hold its slots, or this process has a
+// local share of it, whatever other buckets are used. Afterwards it is.
 func TestBucketsInUseAreNotForgotten(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()

@@ -18,8 +18,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// A probe tries every call that the request needs: the configuration of all levels, the write, and where there
-// is no bucket the read of its shard 1. While one of them fails nobody is let through. It takes nothing.
+// A probe tries every call that the request needs: the configuration of all levels, the write, and
+// without a bucket the read of its shard 1. While one of them fails, no request is let through. A
+// probe takes nothing.
 func TestProbeTriesEveryCallOfTheRequest(t *testing.T) {
 	reads := func(key item.Key) func(memdynamo.Op) bool {
 		return func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem && slices.Contains(op.Keys, key) }
@@ -36,7 +37,7 @@ func TestProbeTriesEveryCallOfTheRequest(t *testing.T) {
 			for _, c := range []struct {
 				name  string
 				fails func(memdynamo.Op) bool
-				calls bool // it is made
+				calls bool // the call is made
 			}{
 				{"the configuration", reads(layout.EntityKey(l.namespace, acme)), true},
 				{"that of the parent", reads(layout.EntityKey(l.namespace, "org")), true},
@@ -62,15 +63,16 @@ func TestProbeTriesEveryCallOfTheRequest(t *testing.T) {
 			w.sameTable(before)
 			if !there {
 				w.db.SetHook(nil)
-			} // else what still fails is not needed
+			} // otherwise the failing call is not needed
 			w.pass(desk.ProbesEvery)
 			must(t, l, req)
 		})
 	}
 }
 
-// Who probes waits for a moment, and no longer than its context. The probe goes on without it, and its late
-// answer lets everybody through. One that is answered at once lets its own request through.
+// A probing request waits only for a moment, and no longer than its context. The probe continues
+// without it, and a late answer lets all requests through. An immediate answer lets its own request
+// through.
 func TestProbingRequestWaitsForAMoment(t *testing.T) {
 	for _, c := range []struct {
 		answers, until, took time.Duration
@@ -102,8 +104,9 @@ func TestProbingRequestWaitsForAMoment(t *testing.T) {
 	}
 }
 
-// A parent that is hotter than its partition can be is the trouble of its children: whichever of them asks, it
-// is one bucket that is throttled. Each of them is answered at once, after a few calls. Others do not notice.
+// A parent whose partition is too hot affects only its children: for all of them together it counts
+// as one throttled bucket. Each child's request is answered immediately after a few calls. Other
+// buckets are not affected.
 func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := family(t, 1000, Options{Timeout: 2 * time.Second})
@@ -143,8 +146,8 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 	})
 }
 
-// That the breaker opens is told with the call that opened it, and that it closes, each once: probes that fail
-// meanwhile tell nothing.
+// The breaker is reported when a call opens it, and when it closes, each once; failed probes in
+// between are not reported.
 func TestFailedProbesAreNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -168,7 +171,8 @@ func TestFailedProbesAreNotReported(t *testing.T) {
 	})
 }
 
-// Reads that are throttled say nothing of a bucket that is known: as soon as they are served, so are its requests.
+// Throttled reads do not stop a bucket with a cached image: as soon as its writes are served,
+// requests are.
 func TestThrottledReadsDoNotStopAKnownBucket(t *testing.T) {
 	inBubble(t, Options{Timeout: 2 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		w.configure(l, "", "", rpm10)
@@ -188,8 +192,8 @@ func TestThrottledReadsDoNotStopAKnownBucket(t *testing.T) {
 	})
 }
 
-// A write that meets a transaction is sent again, after pauses that double up to a bound, for as many rounds
-// as a request may have.
+// A write that collides with a transaction is repeated, after pauses that double up to a bound, for
+// as many rounds as a request may have.
 func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
 	for met, pauses := range map[int]time.Duration{0: 0, 1: 20, 2: 20 + 40, 3: 20 + 40 + 80,
 		6: 20 + 40 + 80 + 160 + 200 + 200} {
@@ -214,8 +218,8 @@ func TestWritesThatMeetTransactionsAreSentAgain(t *testing.T) {
 	}
 }
 
-// Who observes is told of every call that was throttled, and of which bucket: of a transaction, that of the
-// first write, and of a read, that of the first key, if it is a bucket's. Other errors are not told.
+// Every throttled call is reported, with its bucket: for a transaction the bucket of the first
+// write, for a read the first key, if it is a bucket's. Other errors are not reported.
 func TestEveryThrottledCallIsReported(t *testing.T) {
 	ns := "ns"
 	bucket := layout.BucketKey(ns, acme, gpt, 3)
@@ -258,8 +262,8 @@ func TestEveryThrottledCallIsReported(t *testing.T) {
 	}
 }
 
-// A role that may not write, or not read stored limits, is found by Open, and later is no reason to grant,
-// whatever the policy; nor is a bucket that is not there.
+// Open detects a role that may not write, or not read stored limits. Later on, neither that nor a
+// missing table is granted by any policy.
 func TestMissingPermissionIsNoPolicy(t *testing.T) {
 	for name, forbidden := range map[string]func(memdynamo.Op) bool{
 		"write": isWrite, "read": func(op memdynamo.Op) bool { return !isWrite(op) },
@@ -294,8 +298,8 @@ func onEvery(which func(memdynamo.Op) bool, do func(memdynamo.Op) (bool, error))
 	}
 }
 
-// The caller's own cancellation and deadline are its own, never policy, and
-// say nothing about the table: the breaker stays closed.
+// The caller's own cancellation or deadline is returned, regardless of policy, and says nothing
+// about the table: the breaker stays closed.
 func TestCanceledCallersAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -329,8 +333,8 @@ func TestCanceledCallersAreNoFailures(t *testing.T) {
 	})
 }
 
-// A limit that another client has left half written hides no missing permission: not from who acquires, who
-// is not denied for it, and not from who settles.
+// A limit that another client has left half written hides no missing permission: neither from an
+// acquire, which is not denied for it, nor from a settlement.
 func TestMissingPermissionAtAHalfWrittenBucket(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 	back := must(t, l, asks(Costs{"rpm": 2}, rpm10))

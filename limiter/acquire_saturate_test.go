@@ -13,10 +13,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// TestSaturation (I6): clients that always want more get all that the limit
-// earns: at least 99 % of the rate with one shard, 95 % with eight, and never a
-// token more than capacity and rate allow (I1). Time is virtual; every call takes
-// two milliseconds of it.
+// TestSaturation (I6): clients with unlimited demand get all that the limit refills: at least 99 %
+// of the rate with one shard, 95 % with eight, and never more than capacity and rate allow (I1).
+// Time is virtual; every call takes two milliseconds.
 func TestSaturation(t *testing.T) {
 	for _, c := range []struct {
 		limit     Limit
@@ -41,8 +40,8 @@ func TestSaturation(t *testing.T) {
 					must(t, first, req).Rollback(t.Context())
 					w.split(first, c.shards)
 					w.db.ResetStats()
-					// What is there when the time is over, and would be had a moment later, counts as not
-					// delivered: up to half a second's worth, where a denial has said to wait so long.
+					// Tokens left at the end count as not delivered, even if they would be granted
+					// a moment later: up to half a second's worth if a denial requires such a wait.
 					length := 24 * time.Second
 					if c.processes && c.shards > 1 {
 						length = 3 * time.Second
@@ -103,9 +102,9 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// Small bursts get what an exact bucket gives to the same arrivals: all of it where
-// a process is alone, and nearly all where sixteen share the bucket and each plans
-// from the image of its own last request. Where the bucket is seldom empty that takes about one write each.
+// Small bursts get the grants of an exact bucket with the same arrivals: all of them if a process
+// is alone, and nearly all if sixteen share the bucket and each plans from the image of its own
+// last request. If the bucket is rarely empty, that takes about one write each.
 func TestSmallBursts(t *testing.T) {
 	for _, c := range []struct {
 		limit     Limit
@@ -163,10 +162,9 @@ func TestSmallBursts(t *testing.T) {
 	}
 }
 
-// Limits that are no longer wanted stay stored, because dropping them and taking
-// them up again must not refill them. So a bucket may get more limits than one
-// condition can name. It can be charged, settled and refilled nevertheless, and
-// none of them is refilled by coming back.
+// Limits that are no longer wanted stay stored, because dropping and adding them again must not
+// refill them. So a bucket may get more limits than one condition can name. It can still be
+// charged, settled and refilled, and no limit is refilled by returning.
 func TestBucketOfEverNewLimits(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	const names = 80

@@ -28,8 +28,8 @@ func looksForShard1(op memdynamo.Op) bool {
 
 func isPut(op memdynamo.Op) bool { return op.Name == memdynamo.PutItem }
 
-// headless returns a world with a bucket of so many shards whose shard 0 is deleted, and a
-// process that has never seen it. Of every shard something has been taken.
+// headless returns a world with a bucket of several shards whose shard 0 is deleted, and a process
+// that has never read it. Tokens were taken from every shard.
 func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{limit.Name: 1}, limit)).Rollback(t.Context())
@@ -41,8 +41,8 @@ func headless(t testing.TB, shards int, limit Limit) (*world, *Limiter) {
 	return w, w.process(Options{})
 }
 
-// Before a bucket is created, and at no other time, shard 1 is read, consistently. What
-// was found missing longer ago is read again.
+// Only before a bucket is created, shard 1 is read, consistently. If it was found missing longer
+// ago, it is read again.
 func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	l.configs.Resolve(t.Context(), acmeGPT, &inforce.Own{Limits: []bucket.Limit{}}, l.now(), true)
@@ -78,7 +78,7 @@ func TestOneReadBeforeABucketIsCreated(t *testing.T) {
 	}
 }
 
-// Others are at work between the steps of a process that restores shard 0.
+// Other processes act between the steps of a process that restores shard 0.
 func TestRestoringShard0Races(t *testing.T) {
 	limit := PerHour("rph", 40)
 	one := asks(Costs{"rph": 1}, limit)
@@ -130,8 +130,8 @@ func TestRestoringShard0Races(t *testing.T) {
 	}
 }
 
-// What is known of the bucket is evicted while its other shards are looked for: the write
-// that follows goes by what was found all the same.
+// The bucket is evicted while its other shards are looked for: the next write still uses the
+// result.
 func TestEvictedWhileRestoringShard0(t *testing.T) {
 	limit := PerHour("rph", 80)
 	w, _ := headless(t, 4, limit)
@@ -153,8 +153,8 @@ func TestEvictedWhileRestoringShard0(t *testing.T) {
 	w.sharesAddUp(l)
 }
 
-// The read before a bucket is created fails: nothing is written, the caller is told so,
-// and the next call goes on, on its own and in a cascade.
+// The read before a bucket is created fails: nothing is written, the error is returned, and the
+// next call continues, alone and in a cascade.
 func TestReadBeforeCreatingFails(t *testing.T) {
 	for _, f := range []struct {
 		name, want string
@@ -186,15 +186,15 @@ func TestReadBeforeCreatingFails(t *testing.T) {
 	}
 }
 
-// What is left of a bucket that was deleted long ago, or of another client's writes,
-// neither bricks a new one nor lends it anything.
+// The remains of a bucket that was deleted long ago, or of another client's writes, neither block a
+// new bucket nor give it tokens.
 func TestLeftoverShardDoesNotBrick(t *testing.T) {
 	const capacity = 40
 	limit := PerHour("rph", capacity)
 	for _, c := range []struct {
 		name  string
 		edit  item.Item
-		least int64 // what is granted at once
+		least int64 // granted immediately
 	}{
 		{"as it was", nil, 0},
 		{"in debt", item.Item{"b_rph_tk": item.N(-15_000)}, 0},
@@ -226,8 +226,8 @@ func TestLeftoverShardDoesNotBrick(t *testing.T) {
 						w.advance(500 * time.Millisecond)
 					}
 					w.advance(3 * time.Hour)
-					// Whose images are of hours ago looks at one shard after the other, the oldest
-					// image first.
+					// A process with images several hours old looks at one shard after the other,
+					// the oldest image first.
 					w.eventually(w.process(Options{}), asks(Costs{"rph": capacity}, limit), 3)
 					w.eventually(l, asks(Costs{"rph": capacity}, limit), 3)
 				})
@@ -236,8 +236,8 @@ func TestLeftoverShardDoesNotBrick(t *testing.T) {
 	}
 }
 
-// Of a child and its parent, any of the buckets may be new or have lost its shard 0, and
-// what is known of one may be evicted for the other.
+// Of a child and its parent, each bucket may be new or have lost its shard 0, and one may be
+// evicted for the other.
 func TestCascadeRestoresShard0(t *testing.T) {
 	for _, room := range []int{1, 100} {
 		testCascadeRestoresShard0(t, room)

@@ -14,7 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-// far returns a world whose calls take a round trip each, carried out half-way, and a
+// far returns a world whose calls take a round trip each and are performed half-way, and a process
+// with an image of the full bucket of rph100. Writes are counted, and end as fail decides, if it is
+// not nil.
 // process that has seen the bucket of rph100 full. Writes are counted, and end as fail
 // says, if it is not nil.
 func far(t *testing.T, trip time.Duration, opts Options,
@@ -38,8 +40,8 @@ func far(t *testing.T, trip time.Duration, opts Options,
 	return w, l, writes
 }
 
-// A request whose every write is refused, by others who are faster, is denied after three
-// writes and three round trips, whatever the policy, and says so.
+// If every write of a request is refused because others are faster, the request is denied after
+// three writes and three round trips, under every policy, with a matching error.
 func TestDenialTakesThreeWrites(t *testing.T) {
 	const trip = 150 * time.Millisecond
 	for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
@@ -73,8 +75,8 @@ func TestDenialTakesThreeWrites(t *testing.T) {
 	}
 }
 
-// A caller that would not wait for the answer to another write is denied by the one that
-// was refused, not told that nothing is known.
+// If the caller would not wait for another write, the refused one denies the request, instead of
+// leaving it unknown.
 func TestDenialWithinTheDeadline(t *testing.T) {
 	const trip = 150 * time.Millisecond
 	for _, c := range []struct {
@@ -100,9 +102,9 @@ func TestDenialWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// The last write that there is time for is refused only if the tokens are gone. Of a full
-// bucket of 100, others take 40 between two of this process's requests: a charge that may
-// show the level low by 30 % is refused, and one that has no other after it is not.
+// The last write for which there is time is refused only if the tokens are gone. Of a full bucket
+// of 100, others take 40 between two of this process's requests: a charge that may show the level
+// 30 % too low is refused, but not the last one.
 func TestLastWriteIsRefusedForTokensOnly(t *testing.T) {
 	const trip = 150 * time.Millisecond
 	for _, c := range []struct {
@@ -121,7 +123,7 @@ func TestLastWriteIsRefusedForTokensOnly(t *testing.T) {
 	}
 }
 
-// Others that are faster do not deny a request that waits: it owes.
+// Faster processes do not deny a waiting request: it goes into debt.
 func TestWaitIsNotOutrun(t *testing.T) {
 	const trip = 60 * time.Millisecond
 	for refused := range int64(8) {
@@ -144,8 +146,8 @@ func TestWaitIsNotOutrun(t *testing.T) {
 	}
 }
 
-// Requests of one process meet more often the longer a write takes, and wait for it: they
-// cost a write for each round trip, not one every ten milliseconds.
+// The longer a write takes, the more requests of one process wait for it together: they cost a
+// write per round trip, not one every ten milliseconds.
 func TestGroupsFollowTheRoundTrip(t *testing.T) {
 	for _, trip := range []time.Duration{4, 15, 60, 150} {
 		trip *= time.Millisecond
@@ -179,12 +181,12 @@ func TestGroupsFollowTheRoundTrip(t *testing.T) {
 }
 
 // The bound of a call ends with its caller's context or after Timeout, whichever is first, whether
-// or not somebody waits for that; and what is said once stays true.
+// or not anything waits for it; and its first answer stays valid.
 func TestBoundEndsWithItsCallerOrInTime(t *testing.T) {
 	gone := errors.New("the caller has gone")
 	for _, c := range []struct {
 		name  string
-		waits bool // Done is asked for first
+		waits bool // Done is called first
 		leave bool
 		after time.Duration
 		want  error
@@ -210,7 +212,7 @@ func TestBoundEndsWithItsCallerOrInTime(t *testing.T) {
 					leave(gone)
 				}
 				synctest.Wait()
-				for range 2 { // the second time it is waited for
+				for range 2 { // the second time, it is waited for
 					check.Is(t, b.Err(), c.want, "it says")
 					select {
 					case <-b.Done():
@@ -231,7 +233,7 @@ func TestBoundEndsWithItsCallerOrInTime(t *testing.T) {
 	}
 }
 
-// What is left of a bound that has ended says why: an SDK may still ask it.
+// A bound that has ended returns an error: an SDK may still ask it.
 func TestABoundThatWasEndedSaysSo(t *testing.T) {
 	l := newWorld(t).process(Options{})
 	b := l.desks.Bounded(t.Context())
@@ -240,7 +242,7 @@ func TestABoundThatWasEndedSaysSo(t *testing.T) {
 	check.Is(t, b.Err(), context.Canceled, "it was waited for, ended, and says")
 }
 
-// A bound tells when it ends: with its caller's time or its own.
+// A bound has a deadline: its caller's or its own.
 func TestBoundKnowsItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newWorld(t).process(Options{Timeout: 2 * time.Second})
@@ -259,8 +261,7 @@ func TestBoundKnowsItsDeadline(t *testing.T) {
 	})
 }
 
-// After a request is over, nothing is left of what bounded its calls, whatever they were for: the caller's own
-// context goes on.
+// After a request, nothing remains of the bounds of its calls: the caller's own context continues.
 func TestBoundsEndWithTheRequest(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T, w *world, l *Limiter){
 		"configuration": func(t *testing.T, w *world, l *Limiter) { must(t, l, stored(Costs{"rpm": 1})) },

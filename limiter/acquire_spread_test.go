@@ -28,11 +28,10 @@ func (s lateWrites) Transact(ctx context.Context, token string, writes []item.Wr
 	return s.Store.Transact(ctx, token, writes)
 }
 
-// What full shards pay together loses no refill, though others take from them while the
-// transaction is on its way: of 600 requests others take 60, and two
-// seconds later the shard that paid them has got 10 back. Two are taken of 550, with more
-// tokens than a shard has. The shards are read once. Who meets others every time is granted all
-// the same.
+// When full shards pay together, no refill is lost, even if others take from them while the
+// transaction is under way: of 600 requests others take 60, and two seconds later that shard has
+// got 10 back. Two are taken from 550, with more tokens than a shard has. The shards are read once.
+// A request that collides every time is still granted.
 func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 	rpm, tpm := PerMinute("rpm", 600), PerMinute("tpm", 600)
 	for _, late := range []int{1, 100} {
@@ -42,7 +41,7 @@ func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 		w.split(other, 2)
 		w.advance(time.Hour)
 		l, sent := w.process(Options{}), 0
-		must(t, l, asks(Costs{"tpm": 400}, rpm, tpm)).Rollback(t.Context()) // it knows both shards
+		must(t, l, asks(Costs{"tpm": 400}, rpm, tpm)).Rollback(t.Context()) // reads both shards
 		w.advance(time.Hour)
 		l.store.Store = lateWrites{l.store.Store, func() {
 			if sent++; sent <= late {
@@ -58,7 +57,7 @@ func TestPaymentFromManyShardsLosesNoRefill(t *testing.T) {
 	}
 }
 
-// fourFull returns a process that knows a bucket of four full shards, and a request for all of it.
+// fourFull returns a process with images of four full shards, and a request for all their tokens.
 func fourFull(t *testing.T, opts Options, limit Limit) (w *world, l *Limiter, all Request) {
 	t.Helper()
 	w = newWorld(t)
@@ -69,8 +68,8 @@ func fourFull(t *testing.T, opts Options, limit Limit) (w *world, l *Limiter, al
 	return w, l, all
 }
 
-// A request larger than what a shard holds whose calls fail has found nothing missing: as soon as they
-// work again it is granted.
+// If the calls of a request larger than a shard fail, no shard is taken for missing: as soon as
+// calls work again, it is granted.
 func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
 	for name, fails := range map[string]func(memdynamo.Op) bool{
 		"reads":        func(op memdynamo.Op) bool { return !isWrite(op) },
@@ -86,8 +85,8 @@ func TestALargeRequestAfterCallsThatFailed(t *testing.T) {
 	}
 }
 
-// A shard that has become unreadable refuses what several shards pay together: the caller is told, and none of
-// them has paid.
+// An unreadable shard fails a payment from several shards: the error is returned, and no shard has
+// paid.
 func TestADamagedShardPaysNothingTogether(t *testing.T) {
 	w, l, all := fourFull(t, Options{}, PerHour("rph", 80))
 	var before *memdynamo.DB
@@ -104,10 +103,10 @@ func TestADamagedShardPaysNothingTogether(t *testing.T) {
 	w.sameTable(before)
 }
 
-// A request of two limits on shards of which some owe one limit and hold the other: what
-// they hold is not theirs to give while they owe. The denial names the first instant at
-// which the request can be granted, to the millisecond, and repeated it costs nothing
-// before the images are due for a look.
+// A request of two limits on shards, some of which are in debt for one limit and have tokens of the
+// other: they cannot pay while in debt. The denial names the first instant at which the request can
+// be granted, to the millisecond, and repeating it costs nothing until the images are due for a
+// look.
 func TestShardsInDebtDoNotPay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 4))
 	denials := 0
@@ -127,7 +126,7 @@ func TestShardsInDebtDoNotPay(t *testing.T) {
 				"b_rpm_tk": item.N(rng.Int64N(80/count+1) * 1000), "b_tpm_tk": item.N(tokens * 1000),
 			})
 		}
-		// More than a share, so that all shards are read.
+		// More than a share, so all shards are read.
 		req := asks(Costs{"rpm": 80/count + 1 + rng.Int64N(20), "tpm": 1 + rng.Int64N(30)}, rpm, tpm)
 		l = w.process(Options{})
 		_, err := l.Acquire(t.Context(), req)
@@ -158,10 +157,10 @@ func TestShardsInDebtDoNotPay(t *testing.T) {
 	}
 }
 
-// A limit that was changed, on shards at any levels that have the old one stored: whoever
-// obeys the denials is granted after a few, each of which costs a read of the shards at
-// most. A lowered limit leaves no room for what a fuller shard holds; a raised one has to
-// be brought to every shard first, at one a second.
+// A limit has changed, and shards at various levels still have the old one: a caller that follows
+// the denials is granted after a few, each at the cost of at most one read of the shards. A lowered
+// limit leaves no room for the tokens of a fuller shard; a raised one must first be written to
+// every shard, one per second.
 func TestChangedLimitOnASplitBucketIsGrantedSoon(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 5))
 	for range 100 {
@@ -186,9 +185,9 @@ func TestChangedLimitOnASplitBucketIsGrantedSoon(t *testing.T) {
 	}
 }
 
-// TestGiftsAreFoundOnAllShards: a process denies by images of 32 empty shards, when
-// all of them are filled by others, as a reset does. The first look shows tokens that
-// no refill explains: all shards are read then, once, and all tokens can be had.
+// TestGiftsAreFoundOnAllShards: a process denies by the images of 32 empty shards, when all of them
+// are filled by another process, as by a reset. The first look shows tokens that no refill
+// explains: then all shards are read once, and all tokens are available.
 func TestGiftsAreFoundOnAllShards(t *testing.T) {
 	for _, cascade := range []bool{false, true} {
 		testGifts(t, cascade)
@@ -232,9 +231,9 @@ func testGifts(t *testing.T, cascade bool) {
 	}
 }
 
-// A request that is larger than a shard's share, and that others are faster than each time, is
-// denied after three round trips, too: it reads all shards, and sends two transactions. One
-// whose caller would not wait for the second is denied by the first.
+// A request larger than a shard's share, which others outrun each time, is also denied after three
+// round trips: it reads all shards, and sends two transactions. If its caller would not wait for
+// the second, the first one denies it.
 func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 	const trip = 150 * time.Millisecond
 	for _, c := range []struct {
@@ -252,11 +251,11 @@ func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 			for range 15 {
 				must(t, l, asks(Costs{"rpm": 1}, limit))
 			}
-			w.advance(50 * time.Second) // what is known of the limits stays so
+			w.advance(50 * time.Second) // the limits stay cached
 			w.db.ResetStats()
 			w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 				time.Sleep(trip)
-				if op.Name == memdynamo.TransactWriteItems { // a token more is taken of each
+				if op.Name == memdynamo.TransactWriteItems { // one more token is taken from each shard
 					for shard := range 4 {
 						b := w.shards(l, acme, gpt)[shard]
 						sl := b.State.Slots[b.State.Index("rpm")]
@@ -286,10 +285,9 @@ func TestDenialOfALargeRequestTakesThreeRoundTrips(t *testing.T) {
 	}
 }
 
-// A transaction that is refused because its shards have split, or one is gone, is not sent
-// again: its images do not tell what there is. Nor is that of a request which others have
-// outrun on single shards before; it is not refused for less than that its tokens are gone.
-// What a refusal tells of any shard is known afterwards.
+// A transaction that is refused because its shards have split, or one is gone, is not sent again:
+// its images are obsolete. Nor is one of a request that others have outrun on single shards before;
+// it is refused only if its tokens are gone. The images of a refusal are used afterwards.
 func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 	take := func(w *world, l *Limiter, shard int, milli int64) {
 		s := w.shards(l, acme, gpt)[shard].State
@@ -301,7 +299,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 		cost          int64 // in tokens
 		trips, sent   int
 		gone, granted bool
-		left          int64 // what shard 3 is known to hold then, in millitokens
+		left          int64 // the known level of shard 3 afterwards, in millitokens
 	}{
 		"split": {late: func(w *world, l *Limiter) {
 			check.Must(t, w.db.Bare().Transact(t.Context(), "split", table.Split(w.shards(l, acme, gpt)[3], l.now())))
@@ -319,7 +317,7 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, l, limit := emptyFour(t)
 			w.advance(time.Hour)
-			must(t, l, asks(Costs{"rpm": 0}, limit)) // what is known of the limits is fresh
+			must(t, l, asks(Costs{"rpm": 0}, limit)) // the limits are cached
 			for shard := range 4 {                   // as of now
 				w.edit(l, shard, item.Item{"rf": item.N(w.now.Load()), "b_rpm_tk": item.N(15_000)})
 			}
@@ -361,13 +359,13 @@ func TestARefusedTransactionIsNotAlwaysSentAgain(t *testing.T) {
 	}
 }
 
-// A transaction that meets another one is sent again a few times, after pauses that double. One whose answer
-// is lost is asked for again, and carried out once. If it never is answered, nobody knows what was taken, also
-// if the last attempt was not sent.
+// A transaction that collides with another one is repeated a few times, after pauses that double.
+// If its answer is lost, it is sent again, and performed once. If it is never answered, the outcome
+// is unknown, even if the last attempt was not sent.
 func TestTransactionsAreSentAgain(t *testing.T) {
 	const lost, met, down = store.Unknown, store.Conflict, store.Unavailable
 	for _, c := range []struct {
-		applied bool // the first
+		applied bool // the first attempt
 		fails   []store.Kind
 		want    string
 		sent    int

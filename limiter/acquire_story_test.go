@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestLifeOfAnAcquire plays the story that docs/life.md tells, in the in-memory
-// twin, and fails when docs/life.md tells another.
+// TestLifeOfAnAcquire runs the story of docs/life.md in the in-memory twin, and fails if
+// docs/life.md differs.
 func TestLifeOfAnAcquire(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	cfg := config.Config{Namespace: l.NamespaceID(), Resource: "gpt-4", Limits: []bucket.Limit{
@@ -77,7 +77,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	}
 }
 
-// levels shows what the bucket holds by now.
+// levels shows the current levels of the bucket.
 func (w *world) levels(l *Limiter) string {
 	b, err := table.DecodeShard(w.db.Item(layout.BucketKey(l.NamespaceID(), "acme", "gpt-4", 0)))
 	check.Must(w.t, err)

@@ -18,8 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/waitqueue"
 )
 
-// A release whose limits another one has replaced goes by those, and grants by those from
-// what it takes ahead.
+// A release whose limits another one has replaced uses the new limits, also for prefetched tokens.
 func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -30,7 +29,7 @@ func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(old, req, 200)
 		must(t, newer, asks(Costs{"rps": 1}, PerSecond("rps", 2000)))
-		w.busy(old, req, 200) // it has learned of that, and is busy under those limits
+		w.busy(old, req, 200) // it has noticed that, and is busy under those limits
 		w.db.ResetStats()
 		if granted, _ := w.busy(old, req, 500); granted != 500 || w.db.Stats().WriteUnits > 30 {
 			t.Errorf("%d granted with %d writes", granted, w.db.Stats().WriteUnits)
@@ -39,8 +38,8 @@ func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 	})
 }
 
-// While nothing has an answer, what was taken ahead is granted for as long as it may be held, under limits
-// that are stored too, and of as many buckets as are remembered.
+// During an outage, prefetched tokens are granted for as long as they may be held, also with stored
+// limits, and for as many buckets as are remembered.
 func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 	for _, own := range [][]Limit{{PerMinute("rpm", 60_000)}, nil} {
 		opts := Options{Ahead: 5 * time.Second, ConfigTTL: ages, MaxBuckets: 2}
@@ -59,7 +58,7 @@ func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 			})
 			large := reqs[0]
 			large.Costs = Costs{"rpm": heldOf(l, acme, "rpm") + 1}
-			for range desk.BreaksAfter { // more than what is held: they have to ask
+			for range desk.BreaksAfter { // more than the prefetched tokens: they must make calls
 				check.MustBe(t, check.Err(l.Acquire(t.Context(), large)), ErrUnknown)
 			}
 			for n := 0; heldOf(l, acme, "rpm")+heldOf(l, "other", "rpm") > 0; n++ {
@@ -77,9 +76,9 @@ func TestPrefetchedTokensAreGrantedInAnOutage(t *testing.T) {
 	}
 }
 
-// What is given back before it was there, of a debt that is not paid yet, is not granted from what
-// is held: the bucket would grant it a second time, earlier than it refills. Once the debt is paid,
-// it is.
+// Tokens of a debt that are given back before they existed are not granted from the prefetched
+// ones: otherwise the bucket would grant them a second time, before they refill. Once the debt is
+// paid, they are.
 func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 	for _, paid := range []bool{false, true} {
 		opts := Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages}
@@ -112,7 +111,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 			if got, is := k.Left(0, "rps", l.desks.Moment), stored(); got != wantHeld || is != wantLevel {
 				t.Errorf("paid: %t: %d held and %d in the table, want %d and %d", paid, got, is, wantHeld, wantLevel)
 			}
-			if paid { // of what several shards paid, the image is of another one, which owes nothing
+			if paid { // for a payment from several shards, the image is another one, without debt
 				image := w.shards(l, acme, gpt)[0]
 				back := table.Costs([]bucket.Limit{limit.stored()}, -1000)
 				image.State.Shard, image.State.Shards = 1, 2
@@ -127,7 +126,7 @@ func TestDebtsThatAreGivenBackAreNotHeld(t *testing.T) {
 	}
 }
 
-// Nothing is taken ahead of those of this process who wait.
+// Nothing is prefetched ahead of waiting requests of this process.
 func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 	inBubble(t, Options{Ahead: 500 * time.Millisecond, MaxShards: 1}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, PerSecond("rps", 1000))
@@ -135,12 +134,12 @@ func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 		w.pass(2 * time.Second)
 		ctx, cancel := context.WithCancel(context.Background())
 		var all sync.WaitGroup
-		for range 5 { // of a capacity of 1,000: some owe, the last stand in line
+		for range 5 { // of a capacity of 1,000: some are in debt, the last ones stand in line
 			all.Go(func() { _, _ = l.Wait(ctx, asks(Costs{"rps": 1000}, PerSecond("rps", 1000))) })
 			synctest.Wait()
 		}
 		lined := 0
-		for range 300 { // 3 s: what refills is theirs
+		for range 300 { // 3 s: they get the refill
 			w.pass(10 * time.Millisecond)
 			_, _ = l.Acquire(ctx, req)
 			if !l.desks.Waiting.InLine(acmeGPT, "") {
@@ -159,8 +158,8 @@ func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 	})
 }
 
-// Who waits or reserves is not served from what is held, neither at once nor into debt: its place is
-// in the table, where all see it.
+// Wait and Reserve do not use prefetched tokens, neither immediately nor for a debt: their place is
+// in the table, where all processes see it.
 func TestWaitIgnoresPrefetchedTokens(t *testing.T) {
 	for _, owes := range []bool{false, true} {
 		opts := Options{Ahead: 10 * time.Second, MaxShards: 1, ConfigTTL: ages}
@@ -186,13 +185,13 @@ func TestWaitIgnoresPrefetchedTokens(t *testing.T) {
 	}
 }
 
-// told is what events have told.
+// told is the content of events.
 type told struct {
 	mu           sync.Mutex
 	writes       int
-	asked        int64 // tokens that were granted with a write
+	asked        int64 // tokens granted with a write
 	taken, ended int64
-	failed       []error // renewals that failed
+	failed       []error // failed renewals
 }
 
 func (s *told) observe(_ context.Context, e Event) {
@@ -215,8 +214,8 @@ func (s *told) sent() int {
 	return s.writes
 }
 
-// Events tell of every write, also of those that no caller waits for, of every token that is
-// taken ahead, and of every one that ended unspent.
+// Events report every write, including those for which no caller waits, every prefetched token, and
+// every one that expired unspent.
 func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := newWorld(t), &told{}
@@ -225,7 +224,7 @@ func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {
 		w.db.ResetStats()
 		for range 3 {
 			w.busy(l, req, 300)
-			w.pass(2 * time.Second) // what is left has ended
+			w.pass(2 * time.Second) // the rest has expired
 		}
 		w.busy(l, req, 1)
 		used, ended := w.countedOf(l, acme)
@@ -239,8 +238,8 @@ func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {
 	})
 }
 
-// Renewals are calls like any other, also where nobody else asks the table. Those without an answer in a row are
-// reported and open the breaker; one that holds ends the row.
+// Renewals are calls like any other, even if nothing else calls the table. Successive unanswered
+// ones are reported and open the breaker; a successful one ends the sequence.
 func TestRenewalsThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails  func(renewal int) bool
@@ -263,7 +262,7 @@ func TestRenewalsThatFail(t *testing.T) {
 				}
 				return true, nil
 			})
-			for renewals < 4*desk.BreaksAfter && !l.desks.Breaker.Open() { // all are granted from what is held
+			for renewals < 4*desk.BreaksAfter && !l.desks.Breaker.Open() { // all are granted from prefetched tokens
 				w.busy(l, req, 1)
 			}
 			if open := l.desks.Breaker.Open(); open != c.opens || l.desks.Breaker.Silent > c.silent ||
@@ -277,7 +276,7 @@ func TestRenewalsThatFail(t *testing.T) {
 	}
 }
 
-// A renewal that waits in vain for as long as a call may is silence too, though its own time is over then.
+// A renewal that times out is silence too, although its own time is over then.
 func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
 	inBubble(t, Options{Ahead: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
@@ -288,7 +287,7 @@ func TestRenewalsThatTimeOutAreSilence(t *testing.T) {
 			time.Sleep(l.opts.Timeout + time.Second)
 			return false, memdynamo.Fail(store.Unknown)
 		})
-		for len(began) == 0 { // nobody else asks the table
+		for len(began) == 0 { // nothing else calls the table
 			must(t, l, req)
 			synctest.Wait()
 		}

@@ -24,14 +24,14 @@ import (
 
 var rps1000 = PerSecond("rps", 1000)
 
-// pass lets time pass, for the clock of the world and for that of the bubble.
+// pass lets time pass on the clock of the world and of the bubble.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	w.advance(d)
 }
 
-// busy lets a process ask for single tokens, one every 10 ms, and returns how many of them
-// were granted, and the last lease.
+// busy sends n requests for single tokens, one every 10 ms, and returns how many were granted, and
+// the last lease.
 func (w *world) busy(l *Limiter, req Request, n int) (granted int, last *Lease) {
 	w.t.Helper()
 	for range n {
@@ -47,7 +47,7 @@ func (w *world) busy(l *Limiter, req Request, n int) (granted int, last *Lease) 
 	return granted, last
 }
 
-// countedOf is what the table has counted of the first limit, and what of that ended unspent.
+// countedOf returns the table's count of the first limit, and how much of it expired unspent.
 func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
 	for _, b := range w.shards(l, entity, gpt) {
 		sl := b.State.Slots[0]
@@ -56,12 +56,12 @@ func (w *world) countedOf(l *Limiter, entity string) (used, ended int64) {
 	return used, ended
 }
 
-// heldOf is what a process holds of a limit of an entity, in tokens.
+// heldOf returns how much a process holds of an entity's limit, in tokens.
 func heldOf(l *Limiter, entity, limit string) int64 {
 	return l.desks.Of(decide.Name{Entity: entity, Resource: gpt}).Left(0, limit, l.desks.Moment) / 1000
 }
 
-// A busy process writes once for many requests; what it does not use is not counted as used.
+// A busy process writes once for many requests; unused tokens are not counted as used.
 func TestOneWriteTakesForManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -84,7 +84,7 @@ func TestOneWriteTakesForManyRequests(t *testing.T) {
 		if n := w.db.Stats().WriteUnits; granted != 500 || n > 25 || n < 5 {
 			t.Errorf("%d granted with %d writes", granted, n)
 		}
-		w.pass(2 * time.Second) // what is left has ended
+		w.pass(2 * time.Second) // the rest has expired
 		w.busy(l, req, 1)
 		held := l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) / 1000
 		if used, ended := w.countedOf(l, acme); used-ended-held != 701 || ended == 0 {
@@ -93,8 +93,8 @@ func TestOneWriteTakesForManyRequests(t *testing.T) {
 	})
 }
 
-// A lease on what was taken ahead is settled and rolled back in it: no write, and all of it
-// is there for the next requests. What it has no room for goes to the table.
+// A lease from prefetched tokens is settled and rolled back in them: without a write, and for the
+// next requests. The excess goes to the table.
 func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
 	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		ctx, req := context.Background(), asks(Costs{"rps": 2}, rps1000)
@@ -126,11 +126,10 @@ func TestLeasesSettleIntoPrefetchedTokens(t *testing.T) {
 	})
 }
 
-// oddly is a table whose answers to the writes that it has carried out are odd: unreadable items, or panics of
-// the client.
+// oddly is a table with odd answers to performed writes: unreadable items, or panics of the client.
 type oddly struct {
 	store.Store
-	odd func(item.Item) item.Item // nil: all answers are as they should be
+	odd func(item.Item) item.Item // nil: all answers are normal
 }
 
 func (s *oddly) Write(ctx context.Context, w item.Write) (item.Item, error) {
@@ -141,21 +140,21 @@ func (s *oddly) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	return it, err
 }
 
-// once makes the next answer odd, and no other.
+// once makes only the next answer odd.
 func (s *oddly) once(odd func(item.Item) item.Item) *oddly {
 	s.odd = func(it item.Item) item.Item { s.odd = nil; return odd(it) }
 	return s
 }
 
-// unreadable returns an item that nobody can read.
+// unreadable returns an item that cannot be read.
 func unreadable(it item.Item) item.Item {
 	it = maps.Clone(it)
 	it["shard_count"] = item.S("many")
 	return it
 }
 
-// After a write whose answer is no use, what ended unspent is told once all the same, and the process
-// goes on to take ahead.
+// After a write with a useless answer, expired tokens are still reported once, and the process
+// continues to prefetch.
 func TestUselessAnswersReportExpiredTokensOnce(t *testing.T) {
 	for name, odd := range map[string]func(item.Item) item.Item{
 		"unreadable": unreadable,
@@ -166,7 +165,7 @@ func TestUselessAnswersReportExpiredTokensOnce(t *testing.T) {
 			l.store.Store = table
 			req := asks(Costs{"rps": 1}, rps1000)
 			granted, _ := w.busy(l, req, 200)
-			w.pass(2 * time.Second) // the next write tells what of it has ended
+			w.pass(2 * time.Second) // the next write reports the expired part
 			table.once(odd)
 			err := desk.Guarded(func() error { _, err := l.Acquire(context.Background(), req); return err })
 			if err == nil || table.odd != nil {
@@ -186,8 +185,8 @@ func TestUselessAnswersReportExpiredTokensOnce(t *testing.T) {
 	}
 }
 
-// Whatever becomes of each write, processes that take ahead never grant more than there is:
-// refused, applied without an answer, not applied without one; applied, and the answer is strange.
+// Whatever happens to each write, processes that prefetch never grant more than is available:
+// refused, applied without an answer, not applied without one, or applied with an odd answer.
 func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
@@ -243,12 +242,13 @@ func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
 	}
 }
 
-// Requests that wait for a write under way are granted from what that takes ahead, without another.
+// Requests that wait for a write under way are granted from the tokens it prefetches, without
+// another write.
 func TestRequestsBehindAWriteUseItsPrefetchedTokens(t *testing.T) {
 	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
 		w.busy(l, req, 200)
-		w.pass(600 * time.Millisecond) // nothing is held any more
+		w.pass(600 * time.Millisecond) // no tokens are held any more
 		var writes atomic.Int64
 		w.db.SetHook(func(memdynamo.Op) (bool, error) {
 			writes.Add(1)
@@ -270,7 +270,7 @@ func TestRequestsBehindAWriteUseItsPrefetchedTokens(t *testing.T) {
 	})
 }
 
-// holds is a process that holds so much that it hardly ever writes, and what it is asked for.
+// holds returns a process that holds so many tokens that it rarely writes, and a request for it.
 func holds(t testing.TB) (*world, *Limiter, Request) {
 	w, l := newProcess(t, Options{Ahead: 10 * time.Minute, ConfigTTL: ages})
 	req := asks(Costs{"rpd": 1}, PerDay("rpd", MaxTokens/1000))
@@ -280,7 +280,7 @@ func holds(t testing.TB) (*world, *Limiter, Request) {
 	return w, l, req
 }
 
-// A request that is granted from what was taken ahead makes a lease, and nothing else.
+// A grant from prefetched tokens allocates only a lease.
 func TestPrefetchedGrantsAllocateLittle(t *testing.T) {
 	_, l, req := holds(t)
 	n := testing.AllocsPerRun(1000, func() { must(t, l, req) })
@@ -290,7 +290,7 @@ func TestPrefetchedGrantsAllocateLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkHeld is a request that is granted from what was taken ahead.
+// BenchmarkHeld is a grant from prefetched tokens.
 func BenchmarkHeld(b *testing.B) {
 	w, l, req := holds(b)
 	b.ReportAllocs()
@@ -301,8 +301,8 @@ func BenchmarkHeld(b *testing.B) {
 	b.ReportMetric(float64(w.db.Stats().WriteUnits)/float64(b.N), "writes/op")
 }
 
-// A process takes ahead what it can grant before that is over, however long a write is under way, and
-// else nothing: what ends unspent is lost to all.
+// A process prefetches only what it can grant in time, however long a write takes: expired tokens
+// are lost to all.
 func TestAheadFollowsTheRoundTrip(t *testing.T) {
 	for _, c := range []struct{ trip, life int }{{4, 100}, {4, 400}, {150, 100}, {150, 200}, {150, 400}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestAheadFollowsTheRoundTrip(t *testing.T) {
 			}
 			_, l, _ := far(t, time.Duration(c.trip)*time.Millisecond, Options{Ahead: time.Duration(c.life) * time.Millisecond,
 				ConfigTTL: time.Hour, Observe: only(EventAhead, sum)}, nil)
-			for range 800 { // half of what is refilled
+			for range 800 { // half of the refill
 				time.Sleep(2 * time.Millisecond)
 				go l.Acquire(t.Context(), asks(Costs{"rps": 1}, PerSecond("rps", 1000)))
 			}
@@ -325,7 +325,7 @@ func TestAheadFollowsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// A request that is no use is told so, also by a process that holds tokens of its bucket.
+// An invalid request fails even if the process holds tokens of its bucket.
 func TestInvalidRequestsFailDespitePrefetchedTokens(t *testing.T) {
 	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		w.busy(l, asks(Costs{"rps": 1}, rps1000), 100)
@@ -350,7 +350,7 @@ func TestInvalidRequestsFailDespitePrefetchedTokens(t *testing.T) {
 	})
 }
 
-// Who holds tokens of an entity that is bypassed from now on charges nothing, not even those.
+// If an entity becomes bypassed, nothing is charged, not even tokens that a process holds of it.
 func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
 	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
@@ -368,7 +368,7 @@ func TestNothingHeldIsChargedToTheBypassed(t *testing.T) {
 	})
 }
 
-// More is taken ahead also if the caller whose grant began it has gone meanwhile.
+// More is prefetched even if the caller whose grant started it has left.
 func TestRenewalsOutliveTheirCallers(t *testing.T) {
 	inBubble(t, Options{Ahead: 500 * time.Millisecond}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000)
@@ -384,7 +384,7 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 			}
 		})
 		ctx, leave := context.WithCancel(t.Context())
-		for sent.Load() == 0 { // each is granted from what is held, until that is renewed
+		for sent.Load() == 0 { // each is granted from the held tokens, until those are renewed
 			w.pass(time.Millisecond)
 			check.Must(t, check.Err(l.Acquire(ctx, req)))
 			synctest.Wait()
@@ -400,7 +400,7 @@ func TestRenewalsOutliveTheirCallers(t *testing.T) {
 	})
 }
 
-// A renewal takes more ahead of the shard that the request was granted from.
+// A renewal prefetches from the shard that granted the request.
 func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, first := newProcess(t, Options{})
@@ -439,8 +439,8 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 	})
 }
 
-// When a denial says when to come back, and not that this is an estimate, the request is granted
-// then if nobody else has come, in a process that takes ahead too.
+// If a denial gives a wait that is not an estimate, the request is granted then unless others take
+// the tokens, in a process that prefetches too.
 func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 	told := 0
 	for seed := range uint64(120) {
@@ -500,8 +500,8 @@ func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 	t.Logf("%d told instants held", told)
 }
 
-// An operator turns it on for a hot key, and off again, under processes whose options say
-// nothing. What was taken by then is granted or told, so usage stays exact.
+// An operator enables prefetching for a hot key, and disables it again, for processes whose options
+// leave it open. Tokens prefetched by then are granted or reported, so usage stays exact.
 func TestStoredLimitsTurnPrefetchOnAndOff(t *testing.T) {
 	for name, level := range map[string]struct{ entity, resource string }{
 		"of the entity": {acme, gpt}, "of the namespace": {"", ""},
@@ -536,7 +536,8 @@ func TestStoredLimitsTurnPrefetchOnAndOff(t *testing.T) {
 	}
 }
 
-// What a limit says comes before what the options say, and the shortest of several limits holds.
+// The setting of a limit takes precedence over the options, and the shortest of several limits
+// applies.
 func TestTheShortestTimeHolds(t *testing.T) {
 	l := newWorld(t).process(Options{Ahead: time.Second})
 	a, b, c := PerSecond("a", 5), PerSecond("b", 5).WithAhead(2*time.Second), PerSecond("c", 5).WithAhead(3*time.Second)

@@ -18,19 +18,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// quotaOf is the quota that the one shard of the bucket has.
+// quotaOf returns the quota of the bucket's only shard.
 func (w *world) quotaOf(l *Limiter) bucket.Slot {
 	b := w.shards(l, acme, gpt)[0]
 	return b.State.Slots[b.State.Index("rpd")]
 }
 
-// daily is a request of one token of a rate and of a quota.
+// daily returns a request for one token of a rate and of a quota.
 func daily(quota int64) Request {
 	return asks(Costs{"rps": 1, "rpd": 1}, PerSecond("rps", 1000), Quota("rpd", quota, Daily("")))
 }
 
-// One write takes ahead of a quota as of a rate. What of it ends unspent is there again for
-// everybody, and counts as never used.
+// One write prefetches a quota like a rate. Expired tokens are available again to all, and count as
+// never used.
 func TestAQuotaIsTakenAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -66,15 +66,15 @@ func TestAQuotaIsTakenAhead(t *testing.T) {
 	})
 }
 
-// Two processes take ahead of a quota over its edge. In each period exactly the quota is granted,
-// and what was taken in the first is not granted in the second.
+// Two processes prefetch a quota across its edge. In each period exactly the quota is granted, and
+// tokens of the first period are not granted in the second.
 func TestAQuotaTakenAheadIsExactPerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ps := []*Limiter{w.process(Options{Ahead: 2 * time.Second}), w.process(Options{Ahead: 2 * time.Second})}
 		edge := midnight(w)
 		w.advance(edge.Sub(w.time()) - 30*time.Second)
-		for _, quota := range []int{500, 300} { // more is asked for than there is, and less
+		for _, quota := range []int{500, 300} { // more demand than the quota, and less
 			granted := map[bool]int{}
 			for i := range 8000 {
 				one := ps[i%2]
@@ -106,8 +106,8 @@ func TestAQuotaTakenAheadIsExactPerPeriod(t *testing.T) {
 	})
 }
 
-// The write that gives back what ended unspent fails in every way. It is sent again only where
-// nothing was written, and what came too late counts as ended.
+// The write that gives expired tokens back fails in every way. It is repeated only if nothing was
+// written, and late ones count as expired.
 func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	const quota = 100_000
 	failure := func(k store.Kind) error { return &store.Failure{Kind: k, Op: "UpdateItem", Err: fmt.Errorf("planned")} }
@@ -117,8 +117,8 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 		applies bool
 		err     error
 		late    bool   // the day has ended meanwhile, and others have begun the next
-		back    bool   // it is there again in the end
-		told    string // of each time: the writes, whether all that was held ended with them, the outcome
+		back    bool   // the tokens are available again in the end
+		told    string // for each attempt: the writes, whether all held tokens ended with them, the outcome
 	}{
 		"written":                    {applies: true, back: true, told: "[1 true ok]"},
 		"written, the answer lost":   {applies: true, err: unknown, back: true, told: "[1 true unknown]"},
@@ -131,7 +131,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			w := newWorld(t)
-			var mu sync.Mutex // each try is of another goroutine
+			var mu sync.Mutex // each attempt has its own goroutine
 			var told strings.Builder
 			var held atomic.Int64
 			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
@@ -163,7 +163,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 				return c.applies, c.err
 			})
 			if c.late {
-				w.advance(3 * time.Second) // of clocks, one is ahead; the other process still reckons by this one
+				w.advance(3 * time.Second) // clocks differ: one is ahead, the other process still uses this one
 				w.db.SetHook(nil)
 				must(t, other, daily(quota))
 				w.advance(-2400 * time.Millisecond)
@@ -193,8 +193,8 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// A bucket that was deleted is made anew, whole, within the same period. What was taken ahead of the old
-// one, of whichever shard, and ended unspent does not come on top.
+// A deleted bucket is created again, whole, within the same period. Expired prefetched tokens of
+// the old one, from any shard, are not added to it.
 func TestUnspentQuotaOfADeletedBucketIsNotGivenBack(t *testing.T) {
 	const quota = 100_000
 	for shard := range 2 {
@@ -224,7 +224,7 @@ func TestUnspentQuotaOfADeletedBucketIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// Nor does what a lease gives back that is of the bucket which was deleted.
+// Nor are tokens that a lease gives back from the deleted bucket.
 func TestALeaseOfADeletedBucketGivesNoQuotaBack(t *testing.T) {
 	w := newWorld(t)
 	l, other := w.process(Options{}), w.process(Options{})
@@ -237,7 +237,7 @@ func TestALeaseOfADeletedBucketGivesNoQuotaBack(t *testing.T) {
 	}
 }
 
-// Shards that were split off later are younger than the first. Each gets back what it has paid.
+// Shards that were split off later are newer than the first. Each gets back its own payment.
 func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	of := func(n int64) Request { return asks(Costs{"rpd": n}, Quota("rpd", 8, Daily(""))) }
@@ -261,9 +261,9 @@ func TestALeaseOfSeveralShardsGivesEachItsQuotaBack(t *testing.T) {
 	}
 }
 
-// In the second behind an edge nothing is taken ahead, and a busy process writes as one that
-// never does: a rate beside the quota is granted in full. When it writes is a matter of chance, so this is
-// so in the mean of several days.
+// In the second after an edge nothing is prefetched, and a busy process writes as if it never
+// prefetched: a rate together with the quota is granted in full. When it writes is random, so this
+// is tested on average over several days.
 func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
 	const days = 4
 	granted := map[int]int{}
@@ -289,7 +289,7 @@ func TestRatesGoOnBehindTheEdgeOfAQuota(t *testing.T) {
 	}
 }
 
-// A clock of the caller that panics in the background leaves nothing behind for good.
+// If the caller's clock panics in the background, nothing is blocked permanently.
 func TestAClockThatPanicsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -314,8 +314,8 @@ func TestAClockThatPanicsOnce(t *testing.T) {
 	})
 }
 
-// As long as what ended unspent cannot be given back, it is tried again after pauses that double, from
-// the timeout to a minute. A timeout that is longer stays the pause.
+// While expired tokens cannot be given back, it is retried after pauses that double from the
+// timeout to a minute. A longer timeout stays the pause.
 func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{
 		4 * time.Second: "[4 8 16 32 60 60 60]", 80 * time.Second: "[80 80 80]",
@@ -334,7 +334,7 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 			}
 			var pauses []int
 			for i, at := range tried[1:] {
-				if at > tried[i]+1 { // else it reads why, in the same instant
+				if at > tried[i]+1 { // otherwise it reads the reason, in the same instant
 					pauses = append(pauses, at-tried[i])
 				}
 			}
@@ -343,7 +343,7 @@ func TestGivingBackIsTriedAtGrowingPauses(t *testing.T) {
 	}
 }
 
-// A bucket that cannot be read is made anew, and is whole then: what ended unspent of it is told, and not
+// An unreadable bucket is created again, and is whole: its expired tokens are reported, and not
 // given back to the new one.
 func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 	})
 }
 
-// Who minds what may end unspent sleeps until it does, and is one for all charges.
+// The task that handles expiring tokens sleeps until then, and there is one for all charges.
 func TestMindingDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -393,7 +393,8 @@ func TestMindingDoesNotSpin(t *testing.T) {
 	})
 }
 
-// What ended unspent on a shard that has merged meanwhile is given back to the one that has what it held.
+// Tokens that expired on a shard that has merged are given back to the shard that has its tokens
+// now.
 func TestUnspentQuotaFollowsAShardThatHasMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota = 100_000

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-// aheadWorld is clients of some processes that may take ahead, for three keys and perhaps their
-// parent. Each grant counts at the instant at which its caller goes on.
+// aheadWorld is clients of some processes that may prefetch, for three keys and possibly their
+// parent. Each grant counts at the instant at which its caller continues.
 type aheadWorld struct {
 	*testing.T
 	seed  uint64
@@ -28,10 +28,10 @@ type aheadWorld struct {
 	mu      sync.Mutex
 	history map[string]*buckettest.History // by entity
 	local   int                            // grants without a call
-	waits   int                            // requests that waited, and went on
+	waits   int                            // requests that waited, and were granted
 }
 
-// granted counts what a request has got, at this instant.
+// granted counts the tokens granted to a request, at this instant.
 func (a *aheadWorld) granted(key string, cost int64, waited bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,7 +46,7 @@ func (a *aheadWorld) granted(key string, cost int64, waited bool) {
 	}
 }
 
-// client asks until its context ends.
+// client sends requests until its context ends.
 func (a *aheadWorld) client(ctx context.Context, l *Limiter, r *rand.Rand) {
 	for ctx.Err() == nil {
 		key := string("xyz"[r.IntN(3)])
@@ -62,7 +62,7 @@ func (a *aheadWorld) client(ctx context.Context, l *Limiter, r *rand.Rand) {
 				a.granted(key, cost, time.Since(begin) > 2*a.trip)
 			}
 			leave()
-		case 1: // reserves, and goes on later
+		case 1: // reserves, and continues later
 			_, after, err := l.Reserve(ctx, req)
 			if err != nil {
 				break
@@ -88,7 +88,7 @@ func (a *aheadWorld) client(ctx context.Context, l *Limiter, r *rand.Rand) {
 	}
 }
 
-// play plays some seconds, in which a bucket may be split.
+// play runs for some seconds, in which a bucket may be split.
 func (a *aheadWorld) play() {
 	inTime(a.T, func(t *testing.T, w *world, process func() *Limiter) {
 		r := rand.New(rand.NewPCG(a.seed, 11))
@@ -139,10 +139,10 @@ func (a *aheadWorld) play() {
 	})
 }
 
-// However requests are granted, from what was taken ahead, by a write, after a wait or a
-// reservation, alone or with a parent, on one shard or two: in no window of time is more granted
-// than the limit allows, and what refills while a write is on its way. It reckons with the instant
-// at which it was sent. Of a cascade a level may have to be sent three times.
+// However requests are granted, from prefetched tokens, with a write, after a wait or a
+// reservation, alone or with a parent, on one shard or two: no window of time has more grants than
+// the limit allows, plus the refill while a write is under way, whose instant is when it was sent.
+// A level of a cascade may be sent three times.
 func TestWindowsAreExactWithPrefetchAndWaits(t *testing.T) {
 	seeds := 8
 	if n, err := strconv.Atoi(os.Getenv("AHEAD_WORLDS")); err == nil {
@@ -150,7 +150,7 @@ func TestWindowsAreExactWithPrefetchAndWaits(t *testing.T) {
 	}
 	local, waits := 0, 0
 	for seed := range uint64(seeds) {
-		rate := []int64{100, 1000}[seed/2%2] // far less than is asked for, or about as much
+		rate := []int64{100, 1000}[seed/2%2] // far less than the demand, or about as much
 		a := &aheadWorld{T: t, seed: seed, trip: 20 * time.Millisecond,
 			child: PerSecond("rps", rate).WithCapacity(rate/5 + int64(seed%40)*rate/30), jobs: seed%4 == 1}
 		late := a.trip.Milliseconds() + 1 // instants are cut to milliseconds

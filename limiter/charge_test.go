@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestCharge: what is charged while work goes on is taken at once or denied, counts
-// on top of what was settled, and is given back with the rest.
+// TestCharge: a charge during the work is taken immediately or denied, counts on top of
+// settlements, and is given back with the rest.
 func TestCharge(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 100}, rpm10, tpm1000))
@@ -44,7 +44,7 @@ func TestCharge(t *testing.T) {
 	check.Must(t, lease.Rollback(t.Context()), "rolled back a second time")
 }
 
-// What the policy allows more while the table is down is not charged, and not settled either.
+// Charges granted by the policy while the table is down are not charged, and not settled either.
 func TestChargesUnderPolicyAllowAreNotSettled(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 	lease := must(t, l, asks(Costs{"rpm": 1}, rpm10))
@@ -55,7 +55,7 @@ func TestChargesUnderPolicyAllowAreNotSettled(t *testing.T) {
 	w.wantHeld(l, rpm10, 8)
 }
 
-// A lease that takes more after an operator's reset gives back what it took since, and nothing of before.
+// A lease that takes more after an operator's reset gives back only what it took since.
 func TestChargeAfterAResetOfAQuota(t *testing.T) {
 	for settled, left := range map[int64]int64{0: 4, 1: 4, 3: 4, 4: 3, 6: 1} {
 		w := newWorld(t)
@@ -82,7 +82,8 @@ func TestChargeOfAQuotaThatHasBecomeARate(t *testing.T) {
 	w.wantHeld(l, PerHour("rpd", 9), 9)
 }
 
-// A limit that came into force meanwhile can be charged and settled like those that the lease began with.
+// A limit that came into force meanwhile can be charged and settled like those from the beginning
+// of the lease.
 func TestChargeOfALimitThatIsNew(t *testing.T) {
 	for _, later := range []Limit{tpm1000, Quota("tpm", 1000, Daily(""))} {
 		w, l := newProcess(t, Options{})
@@ -99,8 +100,8 @@ func TestChargeOfALimitThatIsNew(t *testing.T) {
 	}
 }
 
-// Slots of an in-flight limit that came into force meanwhile are not charged: what was taken for that is given
-// back, and the lease stays as it was.
+// Slots of an in-flight limit that came into force meanwhile cannot be charged: they are given
+// back, and the lease is unchanged.
 func TestChargeOfSlotsThatAreNew(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configure(l, "", "", rpm10)
@@ -115,7 +116,7 @@ func TestChargeOfSlotsThatAreNew(t *testing.T) {
 	w.wantHeld(l, rpm10, 10)
 }
 
-// What is charged on top of what was settled is bounded: no sum of costs overflows.
+// Charges on top of settlements are bounded: no sum of costs overflows.
 func TestChargesOnTopAreBounded(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 1}, Unlimited("rpm"), Unlimited("tpm")))

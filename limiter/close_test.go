@@ -14,15 +14,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// settled takes tokens and settles them to what they have really cost.
+// settled takes tokens and settles them to the actual costs.
 func settled(t *testing.T, l *Limiter, req Request, actual Costs) {
 	t.Helper()
 	lease := must(t, l, req)
 	check.Must(t, errors.Join(lease.Settle(actual), lease.Commit(t.Context())))
 }
 
-// A settlement goes with the next charge. One request a second that settles costs 1.05 writes in place of two,
-// ten a second 1.00; and nothing is lost by it, whether it has cost more or less.
+// A settlement goes out with the next charge. One settled request per second costs 1.05 writes
+// instead of two, ten per second 1.00; and nothing is lost, whether they cost more or less.
 func TestSettlingRidesAlong(t *testing.T) {
 	for _, c := range []struct {
 		perSecond int
@@ -57,7 +57,7 @@ func TestSettlingRidesAlong(t *testing.T) {
 	}
 }
 
-// A settlement that finds no charge to go with is written alone once its time is over, once.
+// A settlement without a charge to join is written alone after its time, once.
 func TestSettlingGoesAlone(t *testing.T) {
 	inBubble(t, Options{SettleWithin: time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		settled(t, l, asks(Costs{"rpm": 6}, rpm10), Costs{"rpm": 2})
@@ -76,8 +76,8 @@ func TestSettlingGoesAlone(t *testing.T) {
 	})
 }
 
-// A settlement that takes more of a bucket that has filled up since is not forgiven, though the process has forgotten
-// the bucket meanwhile.
+// A settlement that takes more from a bucket that has filled up since is not forgiven, although the
+// process has forgotten the bucket meanwhile.
 func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
 	inBubble(t, Options{SettleWithin: time.Second, MaxBuckets: 2}, func(t *testing.T, w *world, l *Limiter) {
 		lease := must(t, l, asks(Costs{"rpm": 5}, rpm10))
@@ -94,7 +94,7 @@ func TestHandedOverSettlementOfAForgottenBucket(t *testing.T) {
 	})
 }
 
-// A denial that is remembered does not outlast what is handed over.
+// A remembered denial ends when a settlement is handed over.
 func TestHandedOverSettlementEndsADenial(t *testing.T) {
 	_, l := newProcess(t, Options{SettleWithin: time.Minute})
 	lease := must(t, l, asks(Costs{"rpm": 10}, rpm10))
@@ -106,8 +106,8 @@ func TestHandedOverSettlementEndsADenial(t *testing.T) {
 	reservesNothing(t, l)
 }
 
-// Requests of this process are decided as if what was handed over were written: what is given back is granted
-// in the write that gives it back, and what is owed denies.
+// Requests of this process are decided as if handed-over settlements were written: given-back
+// tokens are granted in the write that gives them back, and debts deny.
 func TestHandedOverSettlementsCountAsWritten(t *testing.T) {
 	inBubble(t, Options{SettleWithin: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 		settled(t, l, asks(Costs{"rpm": 10}, rpm10), Costs{"rpm": 2})
@@ -123,15 +123,15 @@ func TestHandedOverSettlementsCountAsWritten(t *testing.T) {
 	})
 }
 
-// A charge that settles meets every fault. Refused, it settles with the next one; without an answer, nobody
-// knows, and that is told; never is anything settled twice.
+// A charge that settles meets every fault. If it is refused, the settlement goes with the next one;
+// without an answer, it is unknown, and reported; nothing is ever settled twice.
 func TestSettlingRidesUnderFaults(t *testing.T) {
 	fails := func(applied bool, kind store.Kind) func(*world, *Limiter) (bool, error) {
 		return func(*world, *Limiter) (bool, error) { return applied, memdynamo.Fail(kind) }
 	}
 	for name, c := range map[string]struct {
 		hook func(*world, *Limiter) (bool, error)
-		used []int64 // what may be used: 2 of the lease, and 1 of the request if that was taken
+		used []int64 // possible use: 2 of the lease, and 1 of the request if that was taken
 		lost bool
 	}{
 		"somebody else writes first": {func(w *world, l *Limiter) (bool, error) {
@@ -175,12 +175,12 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 	}
 }
 
-// What is written alone meets faults, too: what was not written is tried again, until Close says so.
+// Settlements written alone meet faults, too: unwritten ones are retried, until Close reports them.
 func TestSettlingAloneUnderFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind     store.Kind
 		down, up time.Duration
-		last     bool // it is down again at the end
+		last     bool // the table is down again at the end
 	}{
 		"down":       {store.Unavailable, 10 * time.Second, 3 * time.Second, true},
 		"a conflict": {store.Conflict, 30 * time.Second, 30 * time.Second, false},
@@ -215,7 +215,8 @@ func TestSettlingAloneUnderFaults(t *testing.T) {
 	}
 }
 
-// A quota from its first use of which requests take nothing, and leases settle some, begins and ends as ever.
+// A first-use quota of which requests take nothing, and only leases settle some, begins and ends
+// normally.
 func TestAQuotaThatIsOnlySettled(t *testing.T) {
 	for _, within := range []time.Duration{0, time.Minute} {
 		for _, cost := range []int64{10, 11} {
@@ -231,7 +232,8 @@ func TestAQuotaThatIsOnlySettled(t *testing.T) {
 	}
 }
 
-// What is given back to a period that is over is not decided by: denials cost no more than without.
+// Tokens given back to a finished period are not used for decisions: denials cost the same as
+// without.
 func TestLateRefundsDoNotDecide(t *testing.T) {
 	for _, within := range []time.Duration{0, time.Minute} {
 		inBubble(t, Options{SettleWithin: within}, func(t *testing.T, w *world, l *Limiter) {
@@ -251,7 +253,7 @@ func TestLateRefundsDoNotDecide(t *testing.T) {
 	}
 }
 
-// A request that waits is woken by what is given back, also if settlements may wait.
+// A waiting request is woken by tokens given back, even if settlements may wait.
 func TestSettlingWakesAtOnce(t *testing.T) {
 	for _, within := range []time.Duration{0, time.Minute} {
 		inBubble(t, Options{SettleWithin: within}, func(t *testing.T, w *world, l *Limiter) {
@@ -278,7 +280,7 @@ func TestSettlingWakesAtOnce(t *testing.T) {
 	}
 }
 
-// Slots go back at once, with what else is settled: other processes may wait for them.
+// Slots go back immediately, with the other settlements: other processes may wait for them.
 func TestSlotsGoBackAtOnce(t *testing.T) {
 	w := newWorld(t)
 	req := asks(Costs{"tpm": 500, "jobs": 1}, PerMinute("tpm", 1000), InFlight("jobs", 1, time.Minute))
@@ -291,7 +293,7 @@ func TestSlotsGoBackAtOnce(t *testing.T) {
 	}
 }
 
-// An observer that panics at what was settled alone ends no program.
+// An observer that panics on a separate settlement does not end the program.
 func TestAnObserverPanicsAtASettlement(t *testing.T) {
 	opts := Options{SettleWithin: time.Second, Observe: only(EventSettle, func(Event) { panic("observer") })}
 	inBubble(t, opts, func(t *testing.T, w *world, l *Limiter) {
@@ -302,7 +304,7 @@ func TestAnObserverPanicsAtASettlement(t *testing.T) {
 	})
 }
 
-// Settlements go together with the charges of their bucket, and with each other, without SettleWithin: 64 goroutines
+// Without SettleWithin, settlements join the charges of their bucket and each other: 64 goroutines
 // that take and settle at once write far less than once for each.
 func TestSettlingJoinsAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -343,8 +345,8 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 	})
 }
 
-// Two settlements wait for a write of their bucket, and go together in the next one, or with a charge. That meets
-// every fault. Each caller has the result, and nothing is settled twice.
+// Two settlements wait for a write of their bucket, and go out together in the next one, or with a
+// charge, which meets every fault. Each caller gets the result, and nothing is settled twice.
 func TestSettlingJoinedUnderFaults(t *testing.T) {
 	fails := func(applied bool, kind store.Kind) func(*world, *Limiter) (bool, error) {
 		return func(*world, *Limiter) (bool, error) { return applied, memdynamo.Fail(kind) }
@@ -353,7 +355,7 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		hook func(*world, *Limiter) (bool, error)
 		err  error
-		used [2]int64 // without a charge, and with one
+		used [2]int64 // without and with a charge
 	}{
 		"nothing": {func(*world, *Limiter) (bool, error) { return true, nil }, nil, [2]int64{300, 502}},
 		"somebody else writes first": {func(w *world, l *Limiter) (bool, error) {

@@ -17,16 +17,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// until is an instant of the world.
+// until returns an instant of the world.
 func (w *world) until(d time.Duration) time.Time { return time.UnixMilli(w.now.Load()).Add(d) }
 
-// drains drains the bucket that most tests are about.
+// drains drains the bucket of most tests.
 func (w *world) drains(l *Limiter, d time.Duration) {
 	w.t.Helper()
 	check.Must(w.t, l.Drain(context.Background(), acme, gpt, d))
 }
 
-// opens demands that a request is denied until an instant, by the advice of the denial, and granted then.
+// opens requires that a request is denied until an instant, as the denial says, and granted then.
 func (w *world) opens(l *Limiter, req Request, want time.Time) {
 	w.t.Helper()
 	for {
@@ -47,8 +47,9 @@ func (w *world) opens(l *Limiter, req Request, want time.Time) {
 	}
 }
 
-// A provider answers 429 to three processes, and asks for 20 seconds. It costs a read for each, and one write in
-// all. Nobody is granted anything before, everybody hears how long that is, and usage counts nothing of it.
+// A provider answers 429 to three processes, with a pause of 20 seconds. It costs each a read, and
+// one write in total. Until then nothing is granted, every denial gives the remaining time, and
+// usage is unchanged.
 func TestDrainStopsAllProcessesOnce(t *testing.T) {
 	w := newWorld(t)
 	limit := PerMinute("rpm", 600)
@@ -61,7 +62,7 @@ func TestDrainStopsAllProcessesOnce(t *testing.T) {
 	w.db.ResetStats()
 	for _, l := range all {
 		w.drains(l, 20*time.Second)
-		w.drains(l, 10*time.Second) // earlier: it changes nothing
+		w.drains(l, 10*time.Second) // an earlier instant changes nothing
 	}
 	if s := w.db.Stats(); s.Updates != 1 || s.WriteUnits != 1 || s.Reads != 6 {
 		t.Errorf("%+v, want 6 reads and a write", s)
@@ -75,8 +76,8 @@ func TestDrainStopsAllProcessesOnce(t *testing.T) {
 	wantGranted(t, all[1], req, 0)
 }
 
-// All shards are drained, by one write each, whatever this process knows of them, and one that is missing is put
-// back before.
+// All shards are drained with one write each, whatever this process knows of them, and a missing
+// one is restored first.
 func TestDrainOfShards(t *testing.T) {
 	for _, shards := range []int{2, 4, 8} {
 		for _, missing := range []int{0, 1} {
@@ -113,7 +114,7 @@ func TestDrainOfShards(t *testing.T) {
 	}
 }
 
-// What is not acceptable is refused by name, and what needs nothing makes no call.
+// Invalid arguments are refused by name, and a drain of nothing makes no call.
 func TestDrainRefusesBadArguments(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"jobs": 1, "rpd": 1, "soft": 1}, InFlight("jobs", 5, time.Minute),
@@ -147,7 +148,7 @@ func TestDrainRefusesBadArguments(t *testing.T) {
 	check.MustBe(t, l.Drain(t.Context(), acme, gpt, time.Minute), ErrClosed)
 }
 
-// Quotas and slots beside a rate stay as they are; the rate alone stops the bucket.
+// Quotas and slots are unchanged; the rate alone stops the bucket.
 func TestDrainLeavesOtherKindsAlone(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	limits := []Limit{InFlight("jobs", 5, time.Minute), Quota("rpd", 50, Daily("")), PerMinute("rpm", 60),
@@ -159,11 +160,11 @@ func TestDrainLeavesOtherKindsAlone(t *testing.T) {
 		b.Tokens != 49_000 || c.Tokens != -1_000 || d.Tokens != 59_000 {
 		t.Errorf("jobs %d, rpd %d, rpm %d, soft %d", a.Tokens, b.Tokens, c.Tokens, d.Tokens)
 	}
-	w.opens(l, asks(Costs{"rpd": 1}, limits...), until) // it takes nothing of the rate
+	w.opens(l, asks(Costs{"rpd": 1}, limits...), until) // takes nothing of the rate
 }
 
-// Whatever happens to the write, the bucket is drained once or the error says what is not known. A second call
-// does what is left to do.
+// Whatever happens to the write, the bucket is drained once, or the error says that it is unknown.
+// A second call does the rest.
 func TestDrainUnderFaults(t *testing.T) {
 	once := func(f memdynamo.Hook) memdynamo.Hook { return onCall(isWrite, 0, f) }
 	always := func(f memdynamo.Hook) memdynamo.Hook { return onEvery(isWrite, f) }
@@ -239,7 +240,7 @@ func TestDrainUnderFaults(t *testing.T) {
 	}
 }
 
-// What cannot be read is said by name.
+// An unreadable bucket is named.
 func TestDrainNamesUnreadableBuckets(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 1}, rpm80))
@@ -267,7 +268,7 @@ func TestDrainsOfOneProcessAreShared(t *testing.T) {
 	})
 }
 
-// What a process has taken ahead is not granted before the instant, nor are slots of leases that have ended.
+// Prefetched tokens of a process are not granted before the instant, nor are slots of ended leases.
 func TestDrainStopsPrefetchedTokensAndIdleSlots(t *testing.T) {
 	inBubble(t, Options{Ahead: 10 * time.Second}, func(t *testing.T, w *world, l *Limiter) {
 		req := asks(Costs{"rps": 1}, rps1000.WithCapacity(100_000))
@@ -285,7 +286,7 @@ func TestDrainStopsPrefetchedTokensAndIdleSlots(t *testing.T) {
 	})
 }
 
-// A Wait that has its turn keeps it; one that comes after the drain has its turn after the instant.
+// A Wait in the queue keeps its turn; one that comes after the drain is granted after the instant.
 func TestDrainKeepsTheTurnsOfWaiters(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l, req := process(), asks(Costs{"rpm": 60}, PerMinute("rpm", 60))

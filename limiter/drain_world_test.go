@@ -22,10 +22,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// drainWorld is a bucket that processes take from, settle, split, merge and drain, at random: between the read
-// and the writes of a drain, too. It keeps a bound of what the bucket may hold: what is refilled and given back
-// adds to it, up to the capacity; what is taken lowers it; and a drain that was answered lowers it to what is
-// zero at its instant.
+// drainWorld is a bucket that processes randomly take from, settle, split, merge and drain, also
+// between the read and the writes of a drain. It maintains a bound of the bucket's tokens: refills
+// and give-backs raise it, up to the capacity; takes lower it; and an answered drain lowers it to a
+// level that is zero at its instant.
 type drainWorld struct {
 	*world
 	rng       *rand.Rand
@@ -37,10 +37,10 @@ type drainWorld struct {
 
 	most     *big.Rat // the bound, in tokens
 	at       int64    // when
-	until    int64    // the latest drain that was answered, epoch ms
-	granted  int64    // since, before its instant
+	until    int64    // the latest answered drain, epoch ms
+	granted  int64    // since then, before its instant
 	returned int64    // since it began
-	back     int64    // given back, all in all
+	back     int64    // given back in total
 	events   map[string]int
 	drains   int // under way
 	stream   *follower
@@ -59,8 +59,8 @@ func (d *drainWorld) pass(ms int64) {
 
 func (d *drainWorld) took(n int64) { d.most.Sub(d.most, big.NewRat(n, 1)) }
 
-// drainedUntil takes in that a drain was answered, and how much was given back meanwhile, to shards that
-// may have been drained already.
+// drainedUntil records that a drain was answered, and how much was given back meanwhile, to shards
+// that may have been drained already.
 func (d *drainWorld) drainedUntil(until, back int64) {
 	low := big.NewRat(-(until-d.now.Load())*d.limit.Refill, d.limit.Period.Milliseconds())
 	if low.Add(low, big.NewRat(back, 1)); low.Cmp(d.most) < 0 {
@@ -71,7 +71,7 @@ func (d *drainWorld) drainedUntil(until, back int64) {
 	}
 }
 
-// step does something as one of the processes from one on.
+// step acts as one of the processes from an index on.
 func (d *drainWorld) step(t *testing.T, from int) {
 	p := d.processes[from+d.rng.IntN(len(d.processes)-from)]
 	ctx := context.Background()
@@ -94,7 +94,7 @@ func (d *drainWorld) step(t *testing.T, from int) {
 	case op < 7 && len(d.leases) > 0:
 		i := d.rng.IntN(len(d.leases))
 		le := d.leases[i]
-		if from > 0 && le.limiter == d.processes[0] { // which is busy
+		if from > 0 && le.limiter == d.processes[0] { // it is busy
 			return
 		}
 		d.leases = slices.Delete(d.leases, i, i+1)
@@ -134,7 +134,7 @@ func (d *drainWorld) step(t *testing.T, from int) {
 	p.desks.Wait()
 }
 
-// refill does what the aggregator does for buckets that run low, with the changes since it last was called.
+// refill does the aggregator's work for buckets that run low, with the changes since the last call.
 func (d *drainWorld) refill(t *testing.T) {
 	for _, r := range d.stream.plan(usage.Config{MaxShards: 32}).Refills {
 		if _, err := d.db.Bare().Write(t.Context(), r.Update); err == nil {
@@ -165,10 +165,10 @@ func (d *drainWorld) drain(t *testing.T, p *Limiter) {
 // judge compares the bucket with the bound.
 func (d *drainWorld) judge() error {
 	held := d.held(d.processes[0], d.limit)
-	// A shard that is drained has less than a millitoken at the instant. A split gives the first half the larger
-	// share of an odd rate.
+	// A drained shard has less than a millitoken at the instant. A split gives the first half the
+	// larger share of an odd rate.
 	most := new(big.Rat).Add(d.most, big.NewRat(1, 10))
-	if d.now.Load() <= d.until && held.Cmp(most) > 0 { // other worlds judge what happens near full
+	if d.now.Load() <= d.until && held.Cmp(most) > 0 { // other worlds check buckets near full
 		return fmt.Errorf("%s tokens are held, %s at most may be", held.FloatString(3), d.most.FloatString(3))
 	}
 	if d.granted > d.returned {
@@ -177,7 +177,8 @@ func (d *drainWorld) judge() error {
 	return nil
 }
 
-// meddling is the store of a process that drains: others do something between its calls, and defects are planted.
+// meddling is the store of a draining process: others act between its calls, and it can have a
+// defect.
 type meddling struct {
 	store.Store
 	mu      sync.Mutex
@@ -199,7 +200,7 @@ func (m *meddling) Write(ctx context.Context, w item.Write) (item.Item, error) {
 	}
 	switch m.planted {
 	case "shard 0 alone":
-		if _, _, _, k, _ := layout.ParseBucketPK(u.Key.PK); k > 0 { // the others are said to be drained
+		if _, _, _, k, _ := layout.ParseBucketPK(u.Key.PK); k > 0 { // reports the others as drained
 			if it, held, err := u.Apply(m.w.db.Item(u.Key)); held {
 				return it, err
 			}
@@ -240,7 +241,7 @@ func playDrains(t *testing.T, seed uint64, planted string) (*drainWorld, error) 
 		}
 		d.processes = append(d.processes, newLimiter(s, first.namespace, opts))
 	}
-	must(t, first, asks(Costs{"rpm": 0}, d.limit)) // there is a bucket
+	must(t, first, asks(Costs{"rpm": 0}, d.limit)) // creates the bucket
 	for range 60 {
 		d.pass(rng.Int64N(1500))
 		d.step(t, 0)
@@ -251,8 +252,9 @@ func playDrains(t *testing.T, seed uint64, planted string) (*drainWorld, error) 
 	return d, nil
 }
 
-// Nobody is granted anything between the answer to a drain and its instant but what was given back since, and the
-// bucket holds no more then, whatever others do meanwhile: take, settle, drain, split, merge, lose answers.
+// Between the answer to a drain and its instant, only tokens given back since are granted, and the
+// bucket holds no more, whatever others do meanwhile: take, settle, drain, split, merge, lose
+// answers.
 func TestDrainWorlds(t *testing.T) {
 	events := map[string]int{}
 	for seed := range uint64(60) {
@@ -265,7 +267,7 @@ func TestDrainWorlds(t *testing.T) {
 	t.Log(events)
 }
 
-// The worlds see what is wrong with a drain.
+// The worlds detect defects of a drain.
 func TestDrainWorldsSeeDefects(t *testing.T) {
 	for _, planted := range []string{"shard 0 alone", "whatever others took", "no generation", "one pass"} {
 		caught := false

@@ -20,8 +20,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestDenialText: the error says which limit, how much was wanted, how much is
-// left and how long to wait, and has the state of every limit in force.
+// TestDenialText: the error names the limit, the wanted and remaining tokens and the wait, and has
+// the status of every limit in force.
 func TestDenialText(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	limits := []Limit{PerMinute("rpm", 10), PerMinute("tpm", 1000), PerDay("rpd", 500)}
@@ -49,7 +49,7 @@ func TestDenialText(t *testing.T) {
 	}
 }
 
-// What no shard can ever hold is too large, and says how much one of them holds.
+// Costs that no shard can ever hold are too large, and the error says how much a shard holds.
 func TestCostsAboveEveryShardAreTooLarge(t *testing.T) {
 	w := decide.Want{Name: acmeGPT, Costs: []table.Cost{{Limit: rpm10.stored(), Milli: 8000}}}
 	err := refusal(decide.Decision{Choice: decide.Choice{Do: decide.Never, Limit: "rpm"}, Want: w, Count: 32})
@@ -60,9 +60,8 @@ func TestCostsAboveEveryShardAreTooLarge(t *testing.T) {
 	}
 }
 
-// TestDenialsAreObeyedToTheMillisecond, with several limits of odd rates, where
-// nobody interferes: by the process that was denied, while others only ask, and if
-// nobody ever remembers anything.
+// TestDenialsAreObeyedToTheMillisecond, with several limits of odd rates and without interference:
+// in the denied process, while others only check, and without remembered denials.
 func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 	limits := []Limit{lim("a", 10, 7, 3*time.Second), lim("b", 23, 977, time.Minute), lim("c", 5, 1, time.Second)}
 	for _, remembers := range []bool{true, false} {
@@ -101,8 +100,8 @@ func TestDenialsAreObeyedToTheMillisecond(t *testing.T) {
 	}
 }
 
-// TestLocalDenialEndsWithItsBound: tokens that another process gives back are
-// noticed after DenyFor; those of this process at once.
+// TestLocalDenialEndsWithItsBound: tokens given back by another process are noticed after DenyFor;
+// tokens of this process immediately.
 func TestLocalDenialEndsWithItsBound(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.process(Options{DenyFor: 500 * time.Millisecond}), w.process(Options{})
@@ -129,14 +128,14 @@ func TestLocalDenialEndsWithItsBound(t *testing.T) {
 	must(t, a, req)
 }
 
-// A denial that is remembered is one under the limits it was made under.
+// A remembered denial applies only to the limits under which it was made.
 func TestDenialIsOfItsLimits(t *testing.T) {
 	_, l := newProcess(t, Options{})
 	must(t, l, asks(Costs{"rpm": 5}, PerDay("rpm", 5)))
 	for _, c := range []struct {
 		limit Limit
 		want  time.Duration
-	}{ // in this order: those that come last prevail
+	}{ // in this order: the last ones win
 		{PerDay("rpm", 5), 24 * time.Hour / 5}, {PerSecond("rpm", 5), 200 * time.Millisecond},
 	} {
 		if d := deniedBy(t, l, asks(Costs{"rpm": 1}, c.limit)); d.RetryAfter != c.want {
@@ -145,8 +144,8 @@ func TestDenialIsOfItsLimits(t *testing.T) {
 	}
 }
 
-// exhausted returns a process that knows all shards of an exhausted bucket, and a
-// request that is denied.
+// exhausted returns a process with images of all shards of an exhausted bucket, and a denied
+// request.
 func exhausted(t testing.TB, count int) (*world, *Limiter, Request) {
 	w, l := newProcess(t, Options{MaxShards: count})
 	req := asks(Costs{"rpm": 1}, PerMinute("rpm", 2*int64(count)))
@@ -156,8 +155,8 @@ func exhausted(t testing.TB, count int) (*world, *Limiter, Request) {
 	return w, l, req
 }
 
-// A denial that is repeated is not decided again: it takes no more on 64 shards than
-// on one. Allocations stand for time, which a test does not measure.
+// A repeated denial is not decided again: it takes no more on 64 shards than on one. Allocations
+// stand for time, which a test does not measure.
 func TestRepeatedDenialDoesNotGrowWithShards(t *testing.T) {
 	var allocs [2]float64
 	for i, count := range []int{1, 64} {
@@ -169,8 +168,8 @@ func TestRepeatedDenialDoesNotGrowWithShards(t *testing.T) {
 	}
 }
 
-// BenchmarkDenial denies at one instant, from what is known of all shards: repeated,
-// as a flood of requests is, and decided anew, as the first after a look is.
+// BenchmarkDenial denies at one instant from the images of all shards: repeated, as in a flood of
+// requests, and decided again, as after a look.
 func BenchmarkDenial(b *testing.B) {
 	for _, count := range []int{1, 32, 1024} {
 		w, l, req := exhausted(b, count)
@@ -191,8 +190,8 @@ func BenchmarkDenial(b *testing.B) {
 	}
 }
 
-// A process that knows nothing is denied on many empty shards after at most two
-// writes, with a wait of two hours at most. That of one shard is exact.
+// A new process is denied on many empty shards after at most two writes, with a wait of at most two
+// hours. With one shard, the wait is exact.
 func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
 	for _, count := range []int{1, 2, 8, 32} {
 		for _, cost := range []int64{1, 7, 640} {
@@ -220,9 +219,8 @@ func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
 	}
 }
 
-// A bucket that was deleted, and created again by a process whose clock is
-// behind, looks older than the one that is remembered. The answer to a call that
-// was made to learn the news is believed nevertheless.
+// A bucket that was deleted, and created again by a process whose clock is behind, looks older than
+// the remembered one. The answer to a look is used nevertheless.
 func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, PerHour("rpm", 10))
@@ -241,8 +239,8 @@ func TestAnswerToAQuestionReplacesTheImage(t *testing.T) {
 	}
 }
 
-// What all shards together do not hold is asked again like any denial: the bucket
-// may have been deleted and created whole meanwhile.
+// If all shards together lack the tokens, they are still checked again, as for any denial: the
+// bucket may have been deleted and created meanwhile.
 func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	l, other := w.process(Options{}), w.process(Options{})
@@ -267,7 +265,7 @@ func TestDenialOfAllShardsIsAskedAgain(t *testing.T) {
 	t.Errorf("never granted, after %d writes", w.db.Stats().Updates)
 }
 
-// exhausted returns a bucket of a limit, of so many shards, that holds nothing.
+// exhausted creates an empty bucket of a limit with several shards.
 func (w *world) exhausted(limit Limit, shards int) {
 	w.t.Helper()
 	l := w.started(Options{})
@@ -286,8 +284,8 @@ func (w *world) exhausted(limit Limit, shards int) {
 	}
 }
 
-// A flood of callers on an exhausted key pays for a look per DenyFor, however many
-// callers and shards there are, and for no look that another caller has just made.
+// A flood of callers on an exhausted key pays for one look per DenyFor, however many callers and
+// shards there are, and for no look that another caller has just made.
 func TestFloodOnAnExhaustedKey(t *testing.T) {
 	for _, shards := range []int{1, 32} {
 		t.Run(fmt.Sprint(shards, " shards"), bubble(func(t *testing.T) {
@@ -296,7 +294,7 @@ func TestFloodOnAnExhaustedKey(t *testing.T) {
 			w.exhausted(limit, shards)
 			l := w.started(Options{})
 			req := asks(Costs{"rpd": 1}, limit)
-			for range shards { // learns the shards
+			for range shards { // reads the shards
 				deniedBy(t, l, req)
 				time.Sleep(2 * time.Second)
 			}
@@ -319,8 +317,8 @@ func TestFloodOnAnExhaustedKey(t *testing.T) {
 	}
 }
 
-// flood lets so many callers ask again and again, beginning one after the other and
-// pausing between their requests, and returns how many answers count.
+// flood makes several callers send requests continuously, starting one after the other with pauses
+// between requests, and returns how many answers count.
 func flood(t *testing.T, l *Limiter, req Request, callers int, lasting, pause time.Duration,
 	counts func(error) bool) int {
 	begin := time.Now()
@@ -341,7 +339,7 @@ func flood(t *testing.T, l *Limiter, req Request, callers int, lasting, pause ti
 	return int(answers.Load())
 }
 
-// counted is how many denials the shards of a bucket count.
+// counted returns the counted denials of a bucket's shards.
 func (w *world) counted(l *Limiter, entity string) (n int64) {
 	for _, b := range w.shards(l, entity, gpt) {
 		n += b.Denied / 1000
@@ -349,12 +347,12 @@ func (w *world) counted(l *Limiter, entity string) (n int64) {
 	return n
 }
 
-// Denials are counted without a write more. While something is granted they go with the charges. Once a quota is
-// spent nothing is, and the look that goes out each second brings them, at most ten seconds late.
+// Denials are counted without extra writes. While requests are granted, they go with the charges.
+// When a quota is spent, the look of each second includes them, at most ten seconds late.
 func TestDenialsCostNoWrite(t *testing.T) {
 	for limit, most := range map[Limit]int{
 		PerSecond("rps", 2):                  2 * 62,
-		Quota("spend", 5, Monthly(1, "UTC")): 5 + 62, // each is granted, and a look a second
+		Quota("spend", 5, Monthly(1, "UTC")): 5 + 62, // each is granted, and one look per second
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := virtual(t, 4*ms)
@@ -380,8 +378,8 @@ func TestDenialsCostNoWrite(t *testing.T) {
 	}
 }
 
-// Whatever is refused, lost or split, a denial is counted once, or not at all if an answer was lost or its process
-// has ended.
+// Whatever is refused, lost or split, a denial is counted once, or not at all if an answer was lost
+// or its process has ended.
 func TestDenialsAreCountedOnce(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Every message begins with the kind of error and says it once.
+// Every message begins with the kind of error and names it once.
 func TestMessagesSayTheirKindOnce(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	acquire := func(req Request) error { _, err := l.Acquire(t.Context(), req); return err }
@@ -77,8 +77,8 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	}
 }
 
-// What may be written is unknown, also where the reason is a bucket that cannot be read. Only if nothing can
-// have been written is it unreadable.
+// A write that may be applied is unknown, even if the reason is an unreadable bucket. It is
+// unreadable only if nothing can have been written.
 func TestFailedCallIsUnknownIfItsWriteMayHold(t *testing.T) {
 	unread := fmt.Errorf("%w: attribute rf", ErrUnreadable)
 	for what, c := range map[string]struct{ err, want, not error }{

@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// only returns what to observe with: f is told of one kind of events.
+// only returns an observer that calls f for one kind of events.
 func only(kind EventKind, f func(Event)) func(context.Context, Event) {
 	return func(_ context.Context, e Event) {
 		if e.Kind == kind {
@@ -30,7 +30,7 @@ func only(kind EventKind, f func(Event)) func(context.Context, Event) {
 	}
 }
 
-// line is an event as these tests compare it.
+// line formats an event for comparison.
 func line(e Event) string {
 	parts := []string{e.Kind.String()}
 	if e.Outcome() != "" {
@@ -50,7 +50,7 @@ func line(e Event) string {
 	return strings.Join(parts, " ")
 }
 
-// observed is a process and what it tells.
+// observed is a process and its events.
 type observed struct {
 	*Limiter
 	t    *testing.T
@@ -75,7 +75,7 @@ func (o *observed) expect(want ...string) {
 	o.told = nil
 }
 
-// Every acquire is told once, whatever comes of it, with what it cost.
+// Every acquire is reported once, whatever its outcome, with its costs.
 func TestAcquiresAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -90,7 +90,7 @@ func TestAcquiresAreReported(t *testing.T) {
 		must(t, l.Limiter, req)
 		l.expect("acquire ok map[rpm:6] 1 3ms")
 		w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
-			must(t, w.bystander(l.Limiter), asks(Costs{"rpm": 4}, rpm10)) // there are 5
+			must(t, w.bystander(l.Limiter), asks(Costs{"rpm": 4}, rpm10)) // there are 5 left
 			return true, nil
 		}))
 		w.advance(30 * time.Second)
@@ -114,7 +114,7 @@ func TestAcquiresAreReported(t *testing.T) {
 	})
 }
 
-// So is every lease that ends, with the difference that it makes.
+// So is every lease that ends, with its difference.
 func TestEndsOfLeasesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -131,7 +131,7 @@ func TestEndsOfLeasesAreReported(t *testing.T) {
 		lease = must(t, l.Limiter, req)
 		l.told = nil
 		lease.Rollback(t.Context())
-		lease.Rollback(t.Context()) // it has ended
+		lease.Rollback(t.Context()) // it has already ended
 		l.expect("rollback ok map[rpm:-1 tpm:-500] 1 0s")
 		lease = must(t, l.Limiter, req)
 		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) }))
@@ -144,7 +144,8 @@ func TestEndsOfLeasesAreReported(t *testing.T) {
 	})
 }
 
-// Of a lease on several levels one event tells: the writes of all, and what the entity itself pays.
+// One event reports a lease on several levels: the writes of all, and the costs of the entity
+// itself.
 func TestLeasesOfCascadesAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l := family(t, 100, Options{})
@@ -159,8 +160,8 @@ func TestLeasesOfCascadesAreReportedOnce(t *testing.T) {
 	})
 }
 
-// A wait is told when it is over, with the time it has taken; one whose caller has
-// left is canceled, and rolled back.
+// A wait is reported when it is over, with its duration; if the caller has left, it is canceled,
+// and rolled back.
 func TestWaitsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -179,7 +180,7 @@ func TestWaitsAreReported(t *testing.T) {
 	})
 }
 
-// The breaker is told when it opens and when it closes, not in between.
+// The breaker is reported when it opens and when it closes, not in between.
 func TestBreakerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -202,7 +203,7 @@ func TestBreakerIsReported(t *testing.T) {
 	})
 }
 
-// Events log themselves.
+// Events implement slog.LogValuer.
 func TestEventsAreLogged(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -261,7 +262,7 @@ func TestEventsAreLogged(t *testing.T) {
 	check.Equal(t, len(got), len(want), "lines")
 }
 
-// A number that is no kind of event has no name, and each outcome has its word.
+// An unknown kind of event has no name, and each outcome has its word.
 func TestWordsOfEvents(t *testing.T) {
 	for k := range EventLost + 3 {
 		named := !strings.HasPrefix(k.String(), "EventKind(")
@@ -279,12 +280,12 @@ func TestWordsOfEvents(t *testing.T) {
 	}
 }
 
-// Events tell of costs in tokens, of each limit the sum, and of nothing where there is nothing.
+// Events have costs in tokens, the sum for each limit, and none if there are none.
 func TestCostsOfEvents(t *testing.T) {
 	cost := func(name string, milli int64) table.Cost {
 		return table.Cost{Limit: bucket.Limit{Name: name}, Milli: milli}
 	}
-	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)}) // of nothing before what there is
+	got := Costs(nil).plus([]table.Cost{cost("a", 0), cost("b", 2000)}) // nothing before the first cost
 	got = got.plus([]table.Cost{cost("b", 3000), cost("c", -1000)})
 	if want := (Costs{"b": 5, "c": -1}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -294,8 +295,8 @@ func TestCostsOfEvents(t *testing.T) {
 	}
 }
 
-// A request that this process grants by itself is told as such, and why it asked nobody else. Settling its lease
-// writes nothing. Of a lease that has charged nothing the end is not told.
+// A request that this process grants by itself is reported as such, with the reason. Settling its
+// lease writes nothing. The end of an uncharged lease is not reported.
 func TestGrantsWithoutTheTableAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -306,7 +307,7 @@ func TestGrantsWithoutTheTableAreReported(t *testing.T) {
 		lease := must(t, l.Limiter, req)
 		l.expect("acquire unavailable map[rpm:1] 0 0s local")
 		check.Must(t, errors.Join(lease.Settle(Costs{"rpm": 3}), lease.Commit(t.Context())))
-		l.expect("commit ok map[] 0 0s") // no acquire without an error has told of the share
+		l.expect("commit ok map[] 0 0s") // no acquire without an error has reported the share
 		must(t, l.Limiter, req).Rollback(t.Context())
 		l.expect("acquire unavailable map[rpm:1] 0 0s local", "rollback ok map[] 0 0s")
 		req.OnUnavailable = PolicyAllow
@@ -320,8 +321,8 @@ func TestGrantsWithoutTheTableAreReported(t *testing.T) {
 	})
 }
 
-// A request that a parent denies is not told as granted from what was taken ahead, also if its own entity had
-// that.
+// A request that a parent denies is not reported as prefetched, even if its own entity had
+// prefetched tokens.
 func TestDenialIsNotReportedAsPrefetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead, denied := 0, 0
@@ -343,7 +344,7 @@ func TestDenialIsNotReportedAsPrefetched(t *testing.T) {
 	})
 }
 
-// sumOf adds up what the events that tell of no error say of a limit's costs.
+// sumOf adds up a limit's costs in the events without errors.
 func sumOf(limit string, sum *int64) func(context.Context, Event) {
 	return func(_ context.Context, e Event) {
 		if e.Err == nil {
@@ -352,8 +353,8 @@ func sumOf(limit string, sum *int64) func(context.Context, Event) {
 	}
 }
 
-// What events say was taken and given back of slots adds up to nothing once the work is over: also where the
-// slots stay for the next requests, and where they were lost.
+// The slots taken and given back in events add up to zero after the work: also if the slots are
+// kept for the next requests, or lost.
 func TestEventsAddUpWhereSlotsAreKept(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -380,7 +381,8 @@ func TestEventsAddUpWhereSlotsAreKept(t *testing.T) {
 	}
 }
 
-// What the limiter gives back itself was in no acquire that was granted, so it is not in the sum either.
+// Tokens that the limiter gives back by itself belong to no granted acquire, so they are not in the
+// sum either.
 func TestEventsOfRefundsAddUp(t *testing.T) {
 	t.Run("another level denies", func(t *testing.T) {
 		var sum int64

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-// sandbox returns a limiter on a table in memory, and a function that lets time
-// pass. Programs use [Open] instead.
+// sandbox returns a limiter on a table in memory, and a function that lets time pass. Programs use
+// [Open] instead.
 func sandbox() (l *Limiter, pass func(time.Duration)) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	db := memdynamo.New(func() int64 { return now.UnixMilli() })
@@ -23,7 +23,7 @@ func sandbox() (l *Limiter, pass func(time.Duration)) {
 	return l, func(d time.Duration) { now = now.Add(d) }
 }
 
-// A denial says which limit is short and when the same request is granted.
+// A denial names the limit that is short, and when the same request will be granted.
 func ExampleLimiter_Acquire() {
 	l, pass := sandbox()
 	req := Request{
@@ -79,8 +79,8 @@ func ExampleLimiter_Do() {
 	// 380 <nil>
 }
 
-// Costs that turn out higher than what is left are taken all the same: the
-// bucket goes into debt and denies until that is paid.
+// Costs that turn out higher than the remaining tokens are still taken: the bucket goes into debt
+// and denies until that is paid.
 func ExampleLease_Settle() {
 	l, _ := sandbox()
 	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"tpm": 100}, Limits: []Limit{PerMinute("tpm", 1000)}}
@@ -101,7 +101,7 @@ func ExampleLease_Settle() {
 	// limiter: acquire "acme/gpt-4": limit tpm: 100 wanted, -500 left, retry after 36s
 }
 
-// With PolicyAllow, requests go on when the table cannot be reached.
+// With PolicyAllow, requests continue when the table cannot be reached.
 func ExampleLease_Charged() {
 	l, _ := sandbox()
 	l.store.Store.(*memdynamo.DB).SetHook(func(memdynamo.Op) (bool, error) {
@@ -116,9 +116,9 @@ func ExampleLease_Charged() {
 	// <nil> false true
 }
 
-// Nobody knows what a stream will cost. Charge takes for what comes next while it
-// runs. Settle(nil) makes what was taken stand if the stream breaks, and the last Settle
-// replaces it by the total once the provider has said it.
+// The cost of a stream is unknown in advance. Charge takes tokens for the next part while it runs.
+// Settle(nil) keeps them if the stream breaks, and the last Settle replaces them by the total that
+// the provider reports.
 func ExampleLease_Charge() {
 	l, _ := sandbox()
 	req := Request{
@@ -151,7 +151,7 @@ func ExampleLease_Charge() {
 	fmt.Println(stream(1, 0, errors.New("connection reset")))
 	left() // 570 - 200 - 100, kept
 	fmt.Println(stream(0, 0, errors.New("the model is down")))
-	left() // nothing was kept: all of it is back
+	left() // nothing was kept: everything is given back
 	fmt.Println(stream(3, 0, nil))
 	// Output:
 	// <nil>
@@ -163,9 +163,8 @@ func ExampleLease_Charge() {
 	// limiter: acquire "acme/gpt-4": limit tpm: 100 wanted, 70 left, retry after 1.8s
 }
 
-// A worker that has time reserves its tokens and goes on when they are there; what
-// would take too long is handed back. [Limiter.Wait] does this with a context's
-// deadline.
+// A worker that has time reserves its tokens and starts when they are available; a reservation that
+// would take too long is given back. [Limiter.Wait] does this with a context's deadline.
 func ExampleLimiter_Reserve() {
 	l, _ := sandbox()
 	work := func(job string, tokens int64, patience time.Duration) {
@@ -194,8 +193,8 @@ func ExampleLimiter_Reserve() {
 	// e would begin after 1m3s <nil>
 }
 
-// A waiting worker: it goes on when the tokens are there, in the order in which
-// workers came, and is denied at once if that is after its deadline.
+// A waiting worker continues when the tokens are available, in order of arrival, and is denied
+// immediately if that is after its deadline.
 func ExampleLimiter_Wait() {
 	l, _ := sandbox()
 	req := Request{Entity: "acme", Resource: "gpt-4", Costs: Costs{"tpm": 1000}, Limits: []Limit{PerMinute("tpm", 1000)}}

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// A hierarchy: an API key belongs to an organization, and what it takes is taken from
-// both, or from neither. Package limitertest stands for a table on AWS here.
+// A hierarchy: an API key belongs to an organization, and its tokens are taken from both, or from
+// neither. Package limitertest replaces a table on AWS here.
 func ExampleLimiter_Acquire_hierarchy() {
 	t := new(testing.T) // in a test, its own
 	table := limitertest.New(t)
@@ -56,8 +56,8 @@ func ExampleLimiter_Acquire_hierarchy() {
 	// acme: 2 of 12 left
 }
 
-// While the table cannot be reached, a process can grant a share of each limit by
-// itself: neither nothing, as PolicyBlock does, nor everything, as PolicyAllow.
+// While the table cannot be reached, a process can grant a share of each limit by itself: more than
+// PolicyBlock, which grants nothing, and less than PolicyAllow, which grants everything.
 func ExamplePolicy() {
 	t := new(testing.T) // in a test, its own
 	table := limitertest.New(t)
@@ -88,7 +88,7 @@ func ExampleEvent() {
 	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			switch a.Key {
-			case "time", "msg", "resource", "writes", "elapsed", "costs": // for the sake of a short line
+			case "time", "msg", "resource", "writes", "elapsed", "costs": // to shorten the line
 				return slog.Attr{}
 			}
 			return a

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// busy lets a worker ask so often that it pays to keep slots for the next request, and returns what
-// it asked for. All of it has ended.
+// busy makes a worker send enough requests that it keeps slots for the next one, and returns such a
+// request. All leases have ended.
 func (o *office) busy(w *worker, req Request) Request {
 	o.t.Helper()
 	for range 5 {
@@ -29,8 +29,8 @@ func (o *office) busy(w *worker, req Request) Request {
 	return req
 }
 
-// Slots of a lease that has ended serve the next requests of a process without a write, for as long
-// as tokens that are taken ahead may be held. Then one write gives them back.
+// Slots of an ended lease serve the next requests of a process without a write, for as long as
+// prefetched tokens may be held. Then one write gives them back.
 func TestSlotsServeTheNextRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		req  Request
@@ -73,7 +73,7 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 	}
 }
 
-// Whether idle slots were given back is told, and of which bucket.
+// Giving back idle slots is reported, with the bucket.
 func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 	for kind, want := range map[store.Kind]error{0: nil, store.Unknown: ErrUnknown, store.Setup: ErrSetup} {
 		inOffice(t, func(t *testing.T, o *office) {
@@ -100,8 +100,8 @@ func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 	}
 }
 
-// Slots are of an epoch, which the answer tells. Where it cannot be read, tokens are given back, and slots
-// are free when their epoch is over.
+// Slots belong to an epoch, which the answer contains. If it cannot be read, tokens are given back,
+// and slots become free when their epoch is over.
 func TestUnreadableAnswersLeaveSlotsToTheirEpoch(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
@@ -120,8 +120,8 @@ func TestUnreadableAnswersLeaveSlotsToTheirEpoch(t *testing.T) {
 	})
 }
 
-// Where others need the slots nothing is kept from them: two processes that ask for the only one as
-// often get it as often.
+// Scarce slots are not kept from others: two processes with the same demand for the only slot get
+// it equally often.
 func TestFewSlotsAreNotKept(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		one := InFlight("jobs", 1, epoch)
@@ -146,7 +146,7 @@ func TestFewSlotsAreNotKept(t *testing.T) {
 	})
 }
 
-// Idle slots count for a request that asks for more, and are idle again where it is denied.
+// Idle slots count for a request for more slots, and are idle again if it is denied.
 func TestIdleSlotsArePartOfARequest(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		six := InFlight("jobs", 6, epoch)
@@ -172,7 +172,7 @@ func TestIdleSlotsArePartOfARequest(t *testing.T) {
 	})
 }
 
-// Who waits for a slot gets one that becomes idle, before it goes back to the table.
+// A waiter for a slot gets one that becomes idle, before it goes back to the table.
 func TestWaiterGetsAnIdleSlot(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{Ahead: 10 * time.Second}), o.worker(0, Options{})
@@ -195,8 +195,9 @@ func TestWaiterGetsAnIdleSlot(t *testing.T) {
 	})
 }
 
-// A request has taken over the only idle slot, and writes for its tokens. Who asks for a slot meanwhile
-// stands in line. When the write brings a denial, the slot is idle again, and the first in line has it.
+// A request has reused the only idle slot, and writes for its tokens. Another request for a slot
+// stands in line meanwhile. When the write denies, the slot is idle again, and the first in line
+// gets it.
 func TestLineGetsTheSlotOfADeniedRequest(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		rpm := PerMinute("rpm", 100)
@@ -235,7 +236,7 @@ func TestLineGetsTheSlotOfADeniedRequest(t *testing.T) {
 	})
 }
 
-// Slots that were taken over go back to their own item, whichever has paid the tokens.
+// Reused slots go back to their own item, whichever item paid the tokens.
 func TestReusedSlotsGoBackToTheirOwnItem(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{Ahead: time.Second})
@@ -283,11 +284,11 @@ func TestIdleSlotsOfACascade(t *testing.T) {
 	})
 }
 
-// Slots that a lease has taken over and those that it took itself go back in one write, as far as
-// they count in one epoch.
+// Slots that a lease reused and slots that it took itself go back in one write, if they count in
+// one epoch.
 func TestSlotsTakenOverAndTaken(t *testing.T) {
 	for name, c := range map[string]struct {
-		first time.Duration // into the epoch: the slot that is taken over
+		first time.Duration // into the epoch: the reused slot
 		work  time.Duration
 	}{"one epoch": {0, 5 * time.Second}, "two epochs": {28 * time.Second, 4500 * time.Millisecond}} {
 		for _, settled := range []int64{-1, 0, 9} {
@@ -316,7 +317,7 @@ func TestSlotsTakenOverAndTaken(t *testing.T) {
 	}
 }
 
-// Who waits for more slots than are idle here sleeps until others give some back.
+// A waiter for more slots than are idle here sleeps until others give some back.
 func TestWaiterForMoreThanIdleSlotsSleeps(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var readings atomic.Int64
@@ -349,7 +350,7 @@ func TestWaiterForMoreThanIdleSlotsSleeps(t *testing.T) {
 	})
 }
 
-// What a lease and a denial tell counts the slots that this process had.
+// The status of a lease and of a denial includes the slots that this process had.
 func TestStatusCountsReusedSlots(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		six := InFlight("jobs", 6, epoch)
@@ -368,8 +369,8 @@ func TestStatusCountsReusedSlots(t *testing.T) {
 	})
 }
 
-// Idle slots of this process make no share of an in-flight limit: without a decision a request that takes them over
-// fails under PolicyLocal, also as one part of several, and they are idle again.
+// Idle slots are not a local share of an in-flight limit: without a decision, a request that reuses
+// them fails under PolicyLocal, also as one of several parts, and they are idle again.
 func TestNoLocalShareHasReusedSlots(t *testing.T) {
 	also := Part{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: []Limit{rpm10}}
 	for _, parts := range [][]Part{nil, {also}} {
@@ -389,7 +390,7 @@ func TestNoLocalShareHasReusedSlots(t *testing.T) {
 	}
 }
 
-// A process that goes quiet keeps no slot for longer than an epoch, however long tokens may be held.
+// An inactive process keeps no slot longer than an epoch, however long tokens may be held.
 func TestIdleSlotsLastAnEpochAtMost(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		ten := InFlight("jobs", 10, 5*time.Second)
@@ -402,7 +403,7 @@ func TestIdleSlotsLastAnEpochAtMost(t *testing.T) {
 	})
 }
 
-// A request for no slot of a bucket that has nothing else asks the table: what is known may be old.
+// A request for zero slots of a bucket with nothing else calls the table: the image may be old.
 func TestARequestForNoSlotAsksTheTable(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{Ahead: 5 * time.Second}), o.worker(0, Options{})
@@ -416,7 +417,7 @@ func TestARequestForNoSlotAsksTheTable(t *testing.T) {
 	})
 }
 
-// Idle slots pay nothing of a limit by which others have replaced theirs.
+// Idle slots do not pay for a limit that has replaced theirs.
 func TestIdleSlotsOfALimitThatWasReplaced(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		four := InFlight("jobs", 4, epoch)
@@ -436,8 +437,8 @@ func TestIdleSlotsOfALimitThatWasReplaced(t *testing.T) {
 	})
 }
 
-// A lease that names an in-flight limit of which it takes no slot holds none of it: whatever becomes of that
-// limit, the slots of others are renewed, and nothing is lost.
+// A lease that names an in-flight limit without taking a slot holds none of it: whatever happens to
+// that limit, the slots of others are renewed, and nothing is lost.
 func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
@@ -458,8 +459,8 @@ func TestALeaseHoldsNoSlotOfALimitThatItTakesNoneOf(t *testing.T) {
 	})
 }
 
-// What is given back beside slots goes by itself: the slots of a lease are given back beside a quota whose
-// period is over, and tokens beside slots that the bucket does not count any more. Those of others stay.
+// Tokens and slots are given back independently: slots even if the period of a quota is over, and
+// tokens even if the bucket no longer counts the slots. The slots of others stay.
 func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
@@ -485,8 +486,8 @@ func TestSlotsAndTokensGoBackByThemselves(t *testing.T) {
 	})
 }
 
-// A client that panics in a renewal takes nobody down. Whether the slots were moved is not known, so they are
-// lost, and that is told. What is taken later is renewed again.
+// A client that panics in a renewal does not end the process. It is unknown whether the slots were
+// moved, so they are lost, which is reported. Later slots are renewed again.
 func TestARenewalThatPanics(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var told []error
@@ -528,8 +529,8 @@ func TestARenewalThatPanics(t *testing.T) {
 	})
 }
 
-// Slots of a bucket that this process has forgotten are renewed as well, and its item does not expire before
-// they would: its expiry is known from when they were taken. No event tells of it.
+// Slots of a bucket that this process has forgotten are renewed as well, and its item does not
+// expire before them, because its expiry is recorded when they are taken. No event reports it.
 func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) { t.Errorf("told %+v", e) })})
@@ -552,8 +553,8 @@ func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 	})
 }
 
-// A rollback that one level of a cascade did not take is repeated there, and nothing is taken on the others,
-// also if the request named tokens of which it took none.
+// If a rollback failed on one level of a cascade, it is repeated there, without taking anything on
+// the others, even if the request named limits with zero tokens.
 func TestARollbackThatIsRepeatedTakesNoSlot(t *testing.T) {
 	for _, fails := range []string{acme, "org"} {
 		inOffice(t, func(t *testing.T, o *office) {

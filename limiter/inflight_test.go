@@ -41,7 +41,7 @@ func inOffice(t *testing.T, f func(t *testing.T, o *office)) {
 	})
 }
 
-// worker is one process. Its store asks before each call what is to become of it.
+// worker is one process. Its store asks for the fate of each call.
 type worker struct {
 	*Limiter
 	skew   atomic.Int64 // of its clock, in nanoseconds
@@ -50,8 +50,8 @@ type worker struct {
 	before func(op string, writes []item.Write) fate
 }
 
-// fate is what becomes of a call: it is carried out or not, and late; err is what its caller
-// is told in place of the answer.
+// fate is the fate of a call: performed or not, and late; err is returned to its caller instead of
+// the answer.
 type fate struct {
 	apply bool
 	delay time.Duration
@@ -63,8 +63,7 @@ type workersStore struct {
 	w *worker
 }
 
-// asked sends a call as its process is told to: late by delay, whether or not anybody waits
-// for it still.
+// asked sends a call with its fate: late by delay, whether or not its caller still waits.
 func asked[T any](ctx context.Context, w *worker, op string, writes []item.Write,
 	f func(context.Context) (T, error)) (out T, err error) {
 	w.mu.Lock()
@@ -132,20 +131,20 @@ func (o *office) worker(skew time.Duration, opts Options) *worker {
 	return w
 }
 
-// on sets what becomes of calls.
+// on sets the fate of calls.
 func (w *worker) on(before func(op string, writes []item.Write) fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = before
 }
 
-// crash lets no call through any more: nothing is carried out.
+// crash lets no more calls through: nothing is performed.
 func (w *worker) crash() {
 	w.on(func(string, []item.Write) fate { return fate{err: memdynamo.Fail(store.Unavailable)} })
 }
 
-// renewsAt has what the worker takes from now on renewed when a part of the time for it has
-// passed, 0 to 0xffff. It returns the worker.
+// renewsAt makes the worker renew slots taken from now on at a point of the renewal time, 0 to
+// 0xffff. It returns the worker.
 func (w *worker) renewsAt(part uint64) *worker {
 	w.desks.Slots.Random = func() uint64 { return part }
 	return w
@@ -176,7 +175,7 @@ func (o *office) denied(w *worker, req Request) *LimitError {
 	return deniedBy(o.t, w.Limiter, req)
 }
 
-// bucket is the one shard of a bucket.
+// bucket returns the only shard of a bucket.
 func (o *office) bucket(entity string) table.Shard {
 	o.t.Helper()
 	b, err := table.DecodeShard(o.db.Item(layout.BucketKey(o.ns, entity, gpt, 0)))
@@ -190,7 +189,7 @@ func (o *office) slot() bucket.Slot {
 	return s.Slots[s.Index("jobs")]
 }
 
-// free checks how many slots the item has free.
+// free checks how many slots are free in the item.
 func (o *office) free(step string, want int64) {
 	o.t.Helper()
 	check.MustEqual(o.t, o.slot().Tokens/bucket.Milli, want, "%s: slots are free", step)
@@ -205,8 +204,7 @@ func isLost(le *Lease) bool {
 	}
 }
 
-// A slot is taken in the same write as tokens, and given back in the same write as what was
-// settled, by Commit and by Rollback.
+// Commit and Rollback take and give back a slot in the same write as tokens.
 func TestSlotsCostNoWriteMore(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
@@ -236,8 +234,8 @@ func TestSlotsCostNoWriteMore(t *testing.T) {
 	})
 }
 
-// A process that dies, or that the table does not answer, is told before anybody else has its
-// slots; they are free at the end of the epoch after theirs.
+// A process that dies, or gets no answers, is notified before others can have its slots; they are
+// free at the end of the epoch after theirs.
 func TestSlotsOfTheDeadAreFree(t *testing.T) {
 	for name, fault := range map[string]func(string, []item.Write) fate{
 		"unavailable":  func(string, []item.Write) fate { return fate{err: memdynamo.Fail(store.Unavailable)} },
@@ -276,9 +274,9 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 	}
 }
 
-// Lost answers of a renewal are asked for again, with the token of the first: the slots move
-// once. A lease that ends meanwhile is given back when the answer is there, and not before: it
-// would be taken from what another process counts in the old epoch.
+// If the answer of a renewal is lost, it is sent again with the first token: the slots move once. A
+// lease that ends meanwhile is given back after the answer, and not before: that would take from
+// another process's count in the old epoch.
 func TestLostAnswersOfRenewals(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		inOffice(t, func(t *testing.T, o *office) {
@@ -286,7 +284,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 			limit := InFlight("jobs", 3, epoch)
 			first, second := o.must(w, takesJob(1, limit)), o.must(w, takesJob(1, limit))
 			third := o.must(other, takesJob(1, limit))
-			var until atomic.Int64 // when the answers come
+			var until atomic.Int64 // when the answers arrive
 			w.on(func(op string, _ []item.Write) fate {
 				if op != "transact" {
 					return fate{apply: true}
@@ -322,7 +320,8 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 	}
 }
 
-// cascade stores two entities, of which the first cascades to the other, with so many slots each.
+// cascade stores two entities, the first of which cascades to the second, with a number of slots
+// each.
 func (o *office) cascade(slots map[string]int64) {
 	o.t.Helper()
 	const created = "2026-01-01T00:00:00Z"
@@ -335,8 +334,8 @@ func (o *office) cascade(slots map[string]int64) {
 	}
 }
 
-// Slots of a cascade are taken on all levels or on none, renewed on all of them, and given
-// back once on each, also if a commit has to be repeated for one of them.
+// Slots of a cascade are taken on all levels or on none, renewed on all of them, and given back
+// once on each, even if a commit must be repeated for one of them.
 func TestSlotsOfACascade(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var lost []string
@@ -379,8 +378,8 @@ func TestSlotsOfACascade(t *testing.T) {
 	})
 }
 
-// All slots are on shard 0. A bucket that had several before it got an in-flight limit is
-// merged while they are held. They stay held then, and when the limit changes.
+// All slots are on shard 0. A bucket that had several shards before it got an in-flight limit is
+// merged while slots are held. They stay held, also when the limit changes.
 func TestSlotsOfShards(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
@@ -415,8 +414,7 @@ func TestSlotsOfShards(t *testing.T) {
 	})
 }
 
-// Where the table does not answer, nobody can tell what is in flight: a policy of this process
-// alone grants no slots.
+// If the table does not answer, the slots in use are unknown: PolicyLocal grants no slots.
 func TestNoSlotsByPolicyLocal(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{OnUnavailable: PolicyLocal})
@@ -432,14 +430,13 @@ func TestNoSlotsByPolicyLocal(t *testing.T) {
 	})
 }
 
-// The slots of a lease that nobody has any more are not renewed: they are free when the
-// epochs are over.
+// The slots of a forgotten lease are not renewed: they are free when the epochs are over.
 func TestSlotsOfADroppedLease(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
 		lease := o.must(w, takesJob(2))
 		before := w.count("transact")
-		w.desks.Slots.Drop(lease.slots) // as the collector of garbage does
+		w.desks.Slots.Drop(lease.slots) // like the garbage collector
 		time.Sleep(2*epoch + 2*time.Second)
 		o.free("dropped", 2)
 		if n := w.count("transact") - before; n > 0 || !isLost(lease) {
@@ -450,19 +447,19 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 	var s *inflight.Lease
 	var lease weak.Pointer[Lease]
 	var taken sync.WaitGroup
-	taken.Go(func() { // on a stack of its own, which is gone
+	taken.Go(func() { // on a separate stack that disappears
 		le := must(t, l, takesJob(1))
 		s, lease = le.slots, weak.Make(le)
 	})
 	taken.Wait()
 	l.desks.Wait()
-	for range 3 { // a pool keeps what it has for two
+	for range 3 { // a pool keeps its contents for two cycles
 		runtime.GC()
 	}
 	if lease.Value() != nil {
 		t.Fatal("a lease that nobody has is kept by its limiter")
 	}
-	for dropped := false; !dropped; runtime.Gosched() { // the collector has it, and the cleanup is on its way
+	for dropped := false; !dropped; runtime.Gosched() { // the collector has found it, and the cleanup is pending
 		l.desks.Slots.Look(s, l.now())
 		select {
 		case <-s.Lost():
@@ -472,8 +469,8 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 	}
 }
 
-// The context of a function in Do ends when its slots are lost; its slots are given back
-// however it ends.
+// The context of a function in Do ends when its slots are lost; its slots are given back however it
+// ends.
 func TestDoWithSlots(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
@@ -496,8 +493,8 @@ func TestDoWithSlots(t *testing.T) {
 	})
 }
 
-// A context within a lease ends when its slots are lost, when the one that it is made from does,
-// and when it is cancelled, which does not end the lease.
+// A context within a lease ends when its slots are lost, when its parent context ends, and when it
+// is cancelled, which does not end the lease.
 func TestWithin(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
@@ -529,7 +526,7 @@ func TestWithin(t *testing.T) {
 	})
 }
 
-// Wait gets a slot as soon as this process gives one back, and soon after another does.
+// Wait gets a slot as soon as this process gives one back, and soon after another process does.
 func TestWaitForSlots(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w, other := o.worker(0, Options{}), o.worker(0, Options{})
@@ -559,7 +556,7 @@ func TestWaitForSlots(t *testing.T) {
 	})
 }
 
-// What a lease cannot do with slots is refused by name.
+// Invalid operations on slots are refused by name.
 func TestInvalidInFlight(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})
@@ -582,9 +579,9 @@ func TestInvalidInFlight(t *testing.T) {
 	})
 }
 
-// Who waits for a slot of the parent gets it when this process gives one back, be it that of another
-// child; of several who wait behind children of their own one is let in for each slot, and each in the
-// end.
+// A waiter for the parent's slot gets it when this process gives one back, even one of another
+// child. Of several waiters behind their own children, one is admitted per slot, and each
+// eventually.
 func TestWaitForASlotOfAParent(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		w := o.worker(0, Options{})

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// judge counts who is at work, by what its process knows: from when a lease is there until
-// its work ends or it is told that its slots are lost.
+// judge counts the work under way as its processes know it: from the lease until the work ends or
+// the loss of its slots is reported.
 type slotsJudge struct {
 	mu   sync.Mutex
 	open map[*Lease]int64
@@ -45,8 +45,8 @@ func (j *slotsJudge) end(le *Lease) {
 	delete(j.open, le)
 }
 
-// trouble draws what becomes of the calls of a process: most are carried out, late or not;
-// of others the answer is lost, or they are not carried out. Some processes die.
+// trouble draws the fate of a process's calls: most are performed, late or not; for others the
+// answer is lost, or they are not performed. Some processes die.
 type slotsTrouble struct {
 	mu   sync.Mutex
 	r    *rand.Rand
@@ -80,13 +80,13 @@ func (s *slotsTrouble) before(string, []item.Write) fate {
 	return fate{apply: true}
 }
 
-// allEnd is how often epochs of 60, 45, 30 and 7 s end at once.
+// allEnd is how often epochs of 60, 45, 30 and 7 s end together.
 const allEnd = 1260 * time.Second
 
-// workers is a world of processes with clocks up to a second apart that take slots and hold
-// them for up to four epochs, each of one of the lengths, end their leases or drop them, with the troubles above. It
-// returns how many slots were at work at once, at most, and how many requests took over slots that
-// were idle.
+// workers is a world of processes with clocks up to a second apart. They take slots and hold them
+// for up to four epochs of one of the lengths, and end their leases or drop them, with the troubles
+// above. It returns the greatest number of slots in use at once, and how many requests reused idle
+// slots.
 func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Duration) (most, reused int64) {
 	r := rand.New(rand.NewPCG(18, seed))
 	judge := &slotsJudge{open: map[*Lease]int64{}}
@@ -126,7 +126,7 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 						w.desks.Slots.Drop(lease.slots)
 					case 1:
 						_ = lease.Rollback(context.Background())
-					case 2: // what DynamoDB did not take is sent again
+					case 2: // writes that DynamoDB did not accept are sent again
 						_ = lease.Settle(Costs{"rpm": trouble.n(9)})
 						_ = lease.Commit(context.Background())
 						_ = lease.Commit(context.Background())
@@ -140,7 +140,7 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 		}
 	}
 	all.Wait()
-	// What was two epochs late may have begun two more; then those of all lengths end at once.
+	// Slots two epochs late may have begun two more; then those of all lengths end together.
 	time.Sleep(2*epochs[0] + 2*time.Second + 2*epoch)
 	if len(epochs) > 1 {
 		time.Sleep(2 * allEnd)
@@ -179,8 +179,8 @@ func TestNeverMoreAtWorkThanSlots(t *testing.T) {
 	}
 }
 
-// Whoever holds slots of a bucket that was deleted, by its expiry or by a reset, is told when it
-// renews them, not only when its epochs are over. It takes nothing from those who came after.
+// If slots belong to a bucket that was deleted, by expiry or a reset, the next renewal reports it,
+// not only the end of their epochs. It takes nothing from newer leases.
 func TestRefusedRenewalsAreReported(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var told atomic.Int64
@@ -241,8 +241,8 @@ func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
 	})
 }
 
-// A lease whose slots were given back, or not, by a write whose answer is lost is not settled
-// again: the slot of another would be given back.
+// If the answer of the write that gives slots back is lost, the lease is not settled again: that
+// could give back another lease's slot.
 func TestSlotsAreGivenBackOnce(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		for _, applied := range []bool{true, false} {
@@ -268,13 +268,13 @@ func TestSlotsAreGivenBackOnce(t *testing.T) {
 	})
 }
 
-// Observers are told once of each lease that has lost its slots, whoever finds out: the clock,
-// Lost, Commit, or that nobody has it any more. Those that are ended in time lose nothing.
+// Observers are notified once of each lease that has lost its slots, however it is found: by the
+// clock, Lost, Commit, or because the lease was forgotten. Leases that end in time lose nothing.
 func TestLostSlotsAreObserved(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
 		var told atomic.Int64
 		var w *worker
-		var asks atomic.Pointer[Lease] // an observer may look, too
+		var asks atomic.Pointer[Lease] // an observer may call it, too
 		w = o.worker(0, Options{Observe: func(_ context.Context, e Event) {
 			if e.Kind != EventLost {
 				return

@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// overtaken returns a lease of a minute and a half ago. Others have taken 60 of 100 since, and 50 are
-// refilled again.
+// overtaken returns a lease from a minute and a half ago. Others have taken 60 of 100 since, and 50
+// have refilled.
 func (w *world) overtaken(l *Limiter, limit Limit) *Lease {
 	w.t.Helper()
 	lease := must(w.t, l, asks(Costs{limit.Name: 1}, limit))
@@ -34,9 +34,9 @@ func (w *world) overtaken(l *Limiter, limit Limit) *Lease {
 	return lease
 }
 
-// TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does
-// not show a bucket lower than it is by more than the slack, although others have
-// taken most of it since, and it has been refilled.
+// TestSettlingMoreKeepsTheSlack: a process that settles more from an old image does not show a
+// bucket too low by more than the slack, although others have taken most of it since, and it has
+// refilled.
 func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 100)
@@ -46,14 +46,14 @@ func TestSettlingMoreKeepsTheSlack(t *testing.T) {
 	w.wantHeld(l, limit, 85)
 }
 
-// A charge that is refused is planned again from the image that came back, and is counted by the meter: what
-// the bucket has gained since others wrote to it is not lost.
+// A refused charge is planned again from the returned image, and counted by the meter: the refill
+// since others wrote is not lost.
 func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
-	for _, name := range []string{"rpm", "xpm"} { // before and behind the meter
+	for _, name := range []string{"rpm", "xpm"} { // before and after the meter by name
 		w, l := newProcess(t, Options{Slack: 1})
 		limit := PerMinute(name, 100)
 		lease := w.overtaken(l, limit)
-		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have come back
+		w.advance(8 * time.Second) // 60 are taken of a full bucket, and 63 have refilled
 		metered, writes := w.used(l, bucket.WCU), int64(0)
 		w.db.SetHook(onEvery(isWrite, func(memdynamo.Op) (bool, error) { writes++; return true, nil }))
 		check.Must(t, errors.Join(more(lease, Costs{name: 5}), lease.Commit(t.Context())))
@@ -64,8 +64,8 @@ func TestSettlingMoreOfABucketThatHasFilledUp(t *testing.T) {
 	}
 }
 
-// A bucket that this process has forgotten is settled by the image of the lease's own charge, and what it
-// has gained since is reckoned with; one of another shard says nothing of it. What is known goes before both.
+// A forgotten bucket is settled with the image of the lease's own charge, including its refill
+// since; an image of another shard is useless. A cached image takes precedence.
 func TestSettlingAForgottenBucket(t *testing.T) {
 	for _, c := range []struct {
 		forgotten, other bool
@@ -88,7 +88,8 @@ func TestSettlingAForgottenBucket(t *testing.T) {
 	}
 }
 
-// A settlement that is not taken is sent again a few times, after pauses that double up to a bound.
+// A settlement that is not accepted is repeated a few times, after pauses that double up to a
+// bound.
 func TestSettlementsPauseLongerEachTime(t *testing.T) {
 	for kind, want := range map[store.Kind]struct {
 		writes int
@@ -114,8 +115,8 @@ func TestSettlementsPauseLongerEachTime(t *testing.T) {
 	}
 }
 
-// Giving back is one write, whatever others have made of the bucket since, and whether or not this process
-// still knows it.
+// Giving back is one write, whatever others have done to the bucket since, and whether or not this
+// process has an image.
 func TestGivingBackIsOneWrite(t *testing.T) {
 	for _, forgotten := range []bool{false, true} {
 		w, l := newProcess(t, Options{})
@@ -140,8 +141,8 @@ func TestGivingBackIsOneWrite(t *testing.T) {
 	}
 }
 
-// What a lease has taken from many shards of a slow table is given back within the time of
-// one call: all of it at once.
+// Tokens that a lease took from many shards of a slow table are given back within the time of one
+// call, all in parallel.
 func TestSettlingManyShards(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l, limit := process(), PerDay("rpd", 80)
@@ -159,13 +160,13 @@ func TestSettlingManyShards(t *testing.T) {
 	})
 }
 
-// Slots are given back to the epoch that the charge's image tells. An image of another shard, which has
-// no slots, or of other slots tells none: they are free when it is over.
+// Slots are given back to the epoch in the charge's image. If the image is of another shard,
+// without slots, or of other slots, the epoch is unknown, and they become free when it is over.
 func TestInWhichEpochSlotsAreGivenBack(t *testing.T) {
 	l, three := newWorld(t).process(Options{}), InFlight("jobs", 3, epoch)
 	for _, c := range []struct {
 		name  string
-		slots Limit // that the image has
+		slots Limit // in the image
 		shard int
 		given bool
 	}{{"its own", jobs2, 0, true}, {"of another shard", jobs2, 1, false}, {"of other slots", three, 0, false}} {
@@ -179,8 +180,8 @@ func TestInWhichEpochSlotsAreGivenBack(t *testing.T) {
 	}
 }
 
-// What is given back to a quota of which nobody has an image is of the period that goes on. In the two
-// seconds behind an edge, by clocks that differ, that is the one before.
+// Tokens given back to a quota without an image belong to the current period. In the two seconds
+// after an edge, with different clocks, that is the previous one.
 func TestInWhichPeriodAQuotaIsGivenBack(t *testing.T) {
 	w := newWorld(t)
 	l, quota := w.process(Options{}), Quota("rpd", 9, Daily("")).stored()
@@ -198,9 +199,9 @@ func TestInWhichPeriodAQuotaIsGivenBack(t *testing.T) {
 	}
 }
 
-// A settlement may put the bucket so deep into debt that it outlives the ttl. The
-// write that takes the debt moves the ttl too: a process that dies right after it
-// leaves no bucket that expires before the debt is earned.
+// A settlement may put the bucket so deep into debt that the debt outlives the ttl. The write that
+// takes the debt also moves the ttl: if the process dies right after it, the bucket does not expire
+// before the debt is paid.
 func TestDebtSurvivesACrash(t *testing.T) {
 	for _, taken := range []int64{1, 1000} {
 		w, l := newProcess(t, Options{})
@@ -216,20 +217,20 @@ func TestDebtSurvivesACrash(t *testing.T) {
 	}
 }
 
-// settles ends a lease of work that has cost more than it took.
+// settles ends a lease whose work has cost more than it took.
 func settles(t *testing.T, lease *Lease, over int64) {
 	t.Helper()
 	check.NoError(t, errors.Join(more(lease, Costs{"tpm": over}), lease.Commit(t.Context())))
 }
 
-// What a bucket owes is what work has cost more than it took, to the millitoken, whoever settles
-// it; so is what is counted as used. Nothing is granted while anything is owed. So it owes at most
-// what the requests have cost more that were at work when it began to.
+// A bucket's debt is the additional costs of settlements, to the millitoken, in whatever order; the
+// same holds for the usage. Nothing is granted during a debt. So the debt is at most the additional
+// costs of the requests that were at work when it began.
 func TestDebtIsBoundedByWorkUnderWay(t *testing.T) {
 	deepest := int64(0)
 	for seed := range uint64(4) {
 		w, rng := newWorld(t), rand.New(rand.NewPCG(seed, 16))
-		tpm := PerMinute("tpm", 60).WithCapacity(200) // a millitoken each millisecond
+		tpm := PerMinute("tpm", 60).WithCapacity(200) // a millitoken per millisecond
 		var processes []*Limiter
 		for range 6 {
 			processes = append(processes, w.process(Options{}))
@@ -272,7 +273,7 @@ func TestDebtIsBoundedByWorkUnderWay(t *testing.T) {
 			}
 			pause := rng.Int64N(3000)
 			if rng.IntN(20) == 0 && held < 0 {
-				pause = -held // it is earned
+				pause = -held // paid by the refill
 			}
 			w.advance(time.Duration(pause) * time.Millisecond)
 			held += pause
@@ -291,8 +292,8 @@ func TestDebtIsBoundedByWorkUnderWay(t *testing.T) {
 	}
 }
 
-// Debts of more than numbers of 64 bits hold are stored and counted as used to the millitoken. Callers
-// are told the lowest level and the longest wait that there are.
+// Debts beyond 64 bits are stored and counted as used to the millitoken. Callers get the lowest
+// level and the longest wait that can be expressed.
 func TestTheDeepestDebt(t *testing.T) {
 	w := newWorld(t)
 	l, tpm := w.process(Options{}), PerHour("tpm", 400)
@@ -336,7 +337,7 @@ func TestTheDeepestDebt(t *testing.T) {
 type settlement struct {
 	name   string
 	settle func(context.Context, *Lease) error
-	left   int64 // tokens after it, of the 8 before
+	left   int64 // tokens after it, from 8 before
 }
 
 func adjustThenCommit(costs Costs) func(context.Context, *Lease) error {
@@ -357,8 +358,8 @@ var settlements = []settlement{
 	{"rollback", func(ctx context.Context, le *Lease) error { return le.Rollback(ctx) }, 10},
 }
 
-// TestSettlementOfDeletedBucket (W6): there is nothing to settle in a bucket
-// that is gone, before or while the call runs, and no skeleton is left behind.
+// TestSettlementOfDeletedBucket (W6): a bucket that is deleted, before or during the call, is not
+// settled, and no skeleton is left behind.
 func TestSettlementOfDeletedBucket(t *testing.T) {
 	for _, s := range settlements {
 		for _, when := range []string{"before", "in flight", "a limit of it"} {
@@ -394,8 +395,7 @@ func TestSettlementOfDeletedBucket(t *testing.T) {
 	}
 }
 
-// A settlement whose charge is refused again and again, because others are always
-// first, is taken all the same.
+// A settlement whose charge is always refused, because others are first, is still taken.
 func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
@@ -415,8 +415,8 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	}
 	w.wantHeld(l, rpm10, 5)
 
-	// A debt that is taken so outlives no bucket either, though the write that took it
-	// could not move the expiry.
+	// Such a debt outlives no bucket either, although the write that took it could not move the
+	// expiry.
 	lease = must(t, l, asks(Costs{"rpm": 1}, rpm10))
 	w.db.SetHook(hook)
 	check.Must(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
@@ -426,8 +426,8 @@ func TestSettlementThatAlwaysLosesIsTaken(t *testing.T) {
 	}
 }
 
-// outrun refuses every charge, as if others were always first, lets the write pass that depends on no image, and has
-// then decide on those that follow.
+// outrun refuses every charge, as if others were always first, lets a write that depends on no
+// image pass, and uses then for the following ones.
 func (w *world) outrun(then memdynamo.Hook) {
 	settled := false
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
@@ -442,7 +442,7 @@ func (w *world) outrun(then memdynamo.Hook) {
 	})
 }
 
-// Who observes is told if the expiry of such a debt could not be moved. The settlement has held.
+// If the expiry of such a debt cannot be moved, that is reported. The settlement has succeeded.
 func TestUnmovedExpiryIsReported(t *testing.T) {
 	w := newWorld(t)
 	var told []Event
@@ -455,7 +455,7 @@ func TestUnmovedExpiryIsReported(t *testing.T) {
 	}
 }
 
-// The expiry is tried to be moved a few times, with pauses, where the table slows it down.
+// If the table throttles the write that moves the expiry, it is repeated a few times, with pauses.
 func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -480,7 +480,7 @@ func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 	})
 }
 
-// A lease on a bucket whose write meter others have taken away gives back what it took.
+// A lease on a bucket whose write meter others have removed still gives back its tokens.
 func TestRollbackWithoutAMeter(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"rpm": 2}, rpm10))
@@ -500,11 +500,11 @@ func TestRollbackWithoutAMeter(t *testing.T) {
 	w.edit(l, 0, none)
 	w.edit(l, 0, item.Item{"b_tpm_tk": nil, "b_tpm_cp": nil, "b_tpm_ra": nil, "b_tpm_rp": nil, "b_tpm_tc": nil})
 	check.Must(t, lease.Rollback(t.Context()))
-	w.wantHeld(l, rpm10, 10) // beside a limit that is gone, too
+	w.wantHeld(l, rpm10, 10) // also if another limit is gone
 }
 
-// A client that panics while a lease on several shards is given back takes nobody down: what became of
-// that shard is unknown, and the others are given back.
+// A client that panics while a lease on several shards is given back does not end the process: that
+// shard's outcome is unknown, and the others are given back.
 func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
 	limit := PerDay("rpd", 8)
 	for shards, left := range map[int]int64{1: 0, 2: 4, 4: 6} {
@@ -524,7 +524,7 @@ func TestPanicWhileSeveralShardsAreGivenBack(t *testing.T) {
 	}
 }
 
-// Nor does it where the lease is on a bucket and on its parent's: each is given back by itself.
+// The same for a lease on a bucket and its parent's: each is given back independently.
 func TestPanicWhileALevelIsGivenBack(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	lease := must(t, l, stored(Costs{"rpm": 3}))

@@ -22,8 +22,8 @@ import (
 
 var tpm1000 = PerMinute("tpm", 1000)
 
-// TestLeaseStates: an open lease is settled; commit and rollback end it. One that has
-// ended writes nothing. It refuses everything but a rollback, which may be deferred.
+// TestLeaseStates: an open lease can be settled; commit and rollback end it. An ended lease writes
+// nothing. It refuses everything but a rollback, which may be deferred.
 func TestLeaseStates(t *testing.T) {
 	ops := map[string]func(*Lease) error{
 		"settle":   func(le *Lease) error { return le.Settle(Costs{"rpm": 1}) },
@@ -72,7 +72,7 @@ func TestLeaseShowsWhatItHolds(t *testing.T) {
 	}
 }
 
-// more settles so many tokens more than was taken or settled before, or fewer.
+// more settles additional tokens, or fewer, relative to the taken or settled ones.
 func more(le *Lease, costs Costs) error {
 	actual := Costs{}
 	for limit, n := range costs {
@@ -136,7 +136,7 @@ func TestCommitOfNothingIsFree(t *testing.T) {
 	}
 }
 
-// TestDebtInAnUnnamedLimitDenies (W41), by every process, until it is paid.
+// TestDebtInAnUnnamedLimitDenies (W41), in every process, until it is paid.
 func TestDebtInAnUnnamedLimitDenies(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1}, rpm10, tpm1000)
@@ -156,8 +156,8 @@ func TestDebtInAnUnnamedLimitDenies(t *testing.T) {
 	must(t, l, req)
 }
 
-// TestDo: what the function adjusts is committed; when it fails, panics, exits
-// or its caller goes, everything is settled all the same.
+// TestDo: settlements of the function are committed; if it fails, panics, exits or its caller
+// leaves, everything is still settled.
 func TestDo(t *testing.T) {
 	boom := errors.New("boom")
 	cases := []struct {
@@ -175,7 +175,7 @@ func TestDo(t *testing.T) {
 		{"error", func(_ context.Context, _ func(), le *Lease) error {
 			more(le, Costs{"tpm": 60})
 			return boom
-		}, boom, 840, "returns"}, // what was said holds
+		}, boom, 840, "returns"}, // its settlement stays
 		{"error after it was settled to what was taken", func(_ context.Context, _ func(), le *Lease) error {
 			le.Settle(nil)
 			return boom
@@ -237,8 +237,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestDoReportsAFailedSettlement: fn's error and that of the rollback are both
-// found; a commit that fails is returned.
+// TestDoReportsAFailedSettlement: both fn's error and the rollback's are found; a failed commit is
+// returned.
 func TestDoReportsAFailedSettlement(t *testing.T) {
 	boom := errors.New("boom")
 	w, l := newProcess(t, Options{})
@@ -268,7 +268,7 @@ func TestDoReportsAFailedSettlement(t *testing.T) {
 	}
 }
 
-// TestLeaseConcurrently: one lease in many hands settles once.
+// TestLeaseConcurrently: one lease used by many goroutines settles once.
 func TestLeaseConcurrently(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	lease := must(t, l, asks(Costs{"tpm": 100}, tpm1000))
@@ -304,8 +304,8 @@ func TestLeaseConcurrently(t *testing.T) {
 	w.wantHeld(l, tpm1000, 700)
 }
 
-// What is due of a lease on several items makes each limit cost what was said, and no item pays back more
-// than it has paid. More is due of the first item only, and a limit of which nothing was said stays.
+// The dues of a lease on several items make each limit cost the settled amount, and no item pays
+// back more than it has paid. More is due only from the first item, and unnamed limits stay.
 func TestDuesAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 4))
 	limits := []bucket.Limit{rpm10.stored(), tpm1000.stored(), PerDay("rpd", 9).stored()}
@@ -339,8 +339,8 @@ func TestDuesAddUp(t *testing.T) {
 	}
 }
 
-// Overdrawn are the soft limits, of all levels, that are in debt: one that holds just nothing is not. A hard
-// limit that a request which waits has taken into debt is none either.
+// Overdrawn lists the soft limits in debt, on all levels: not one that is exactly empty, and not a
+// hard limit that a waiting request has taken into debt.
 func TestOverdrawnAreSoftLimitsInDebt(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.configure(l, acme, gpt, PerMinute("rpm", 50), PerMinute("tpm", 10).AsSoft())
@@ -368,8 +368,9 @@ func TestOverdrawnAreSoftLimitsInDebt(t *testing.T) {
 	}
 }
 
-// What is settled counts on every level of a cascade or on none: a limit that a parent does not have is told
-// with those that it has. So is one of which all slots come back at the end.
+// A settlement counts on every level of a cascade or on none: if the parent lacks a limit, the
+// error names it together with the existing ones. The same holds for a limit whose slots all come
+// back at the end.
 func TestSettlingACascadeIsAllOrNothing(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.configure(l, acme, gpt, rpm10, tpm1000, jobs2)

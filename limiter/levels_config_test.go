@@ -36,16 +36,16 @@ var levels = []struct{ name, entity, resource string }{
 	{"system", "", ""},
 }
 
-// TestConfigIsReadOnce: one BatchGetItem of at most 3 read units when cold, with the image of the bucket,
-// nothing when warm; again after its time. Where nothing is configured at all
-// its time is a few seconds.
+// TestConfigIsReadOnce: one BatchGetItem of at most 3 read units when cold, including the image of
+// the bucket, nothing when warm; again after its time. If nothing is configured at all, its time is
+// a few seconds.
 func TestConfigIsReadOnce(t *testing.T) {
 	for _, found := range []bool{true, false} {
 		t.Run(fmt.Sprint("configured ", found), func(t *testing.T) {
 			w, l := newProcess(t, Options{ConfigTTL: time.Minute})
 			if found {
 				w.configure(l, "", "", PerMinute("rpm", 10_000))
-				must(t, w.process(Options{}), stored(Costs{"rpm": 1})) // the bucket is there
+				must(t, w.process(Options{}), stored(Costs{"rpm": 1})) // creates the bucket
 			}
 			ask := func() {
 				t.Helper()
@@ -79,8 +79,8 @@ func TestConfigIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestConfigChangeArrivesInTime: a changed, added or removed level is in force
-// when the cached one has outlived its time, and at once after ForgetConfig.
+// TestConfigChangeArrivesInTime: a changed, added or removed level takes effect when the cached one
+// expires, and immediately after ForgetConfig.
 func TestConfigChangeArrivesInTime(t *testing.T) {
 	for _, how := range []string{"time", "forget"} {
 		w, l := newProcess(t, Options{ConfigTTL: 10 * time.Second})
@@ -97,7 +97,7 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 		}
 		w.configure(l, "", "", rpm10)
 		check.MustEqual(t, capacity(), 10, "not in force")
-		w.configure(l, acme, gpt, PerMinute("rpm", 20)) // was known to be absent
+		w.configure(l, acme, gpt, PerMinute("rpm", 20)) // cached as absent
 		w.advance(9 * time.Second)
 		check.MustEqual(t, capacity(), 10, "%s: in force before its time", how)
 		pass()
@@ -108,10 +108,9 @@ func TestConfigChangeArrivesInTime(t *testing.T) {
 	}
 }
 
-// TestLimitsThatComeLaterAreSeenInSeconds: a tenant whose first request came
-// before any limits for it need not wait until the cached absence is as old as
-// ConfigTTL, at whichever level the limits come. What is configured
-// elsewhere is not read again for that.
+// TestLimitsThatComeLaterAreSeenInSeconds: a tenant whose first request came before any limits need
+// not wait until the cached absence is as old as ConfigTTL, at whichever level the limits are
+// stored. Other levels are not read again for that.
 func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 	for _, at := range []struct{ entity, resource string }{{acme, gpt}, {acme, layout.DefaultResource}, {"", gpt},
 		{"", ""}} {
@@ -130,9 +129,9 @@ func TestLimitsThatComeLaterAreSeenInSeconds(t *testing.T) {
 	}
 }
 
-// TestDeletedNamespacesAreNoticed: a running client stops within ConfigTTL when
-// its namespace is deleted or purged, whether its limits are stored or its own,
-// and no policy lets it through; it goes on when the namespace is recovered.
+// TestDeletedNamespacesAreNoticed: a running client stops within ConfigTTL when its namespace is
+// deleted or purged, with stored or its own limits, under every policy; it continues when the
+// namespace is recovered.
 func TestDeletedNamespacesAreNoticed(t *testing.T) {
 	for _, own := range [][]Limit{nil, {rpm10}} {
 		w, l := newProcess(t, Options{ConfigTTL: 10 * time.Second, OnUnavailable: PolicyAllow})
@@ -167,7 +166,7 @@ func TestMissesAreCoalesced(t *testing.T) {
 		must(t, w.process(Options{}), stored(Costs{"rpm": 1})).Rollback(t.Context())
 		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if op.Name == memdynamo.BatchGetItem {
-				synctest.Wait() // until everybody waits for this read
+				synctest.Wait() // until all callers wait for this read
 			}
 			return true, nil
 		})
@@ -212,8 +211,8 @@ func TestSlowReadsStallNoOtherBucket(t *testing.T) {
 	})
 }
 
-// TestStaleConfigServesWhenReadingFails, whatever the failure, and is replaced
-// as soon as reading works.
+// TestStaleConfigServesWhenReadingFails, whatever the failure, and is replaced as soon as reading
+// works.
 func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 	for _, kind := range []store.Kind{store.Unavailable, store.Throttled} {
 		w, l := newProcess(t, Options{})
@@ -228,7 +227,7 @@ func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 		if lease := must(t, l, stored(Costs{"rpm": 1})); lease.Status()[0].Capacity != 10 {
 			t.Fatalf("%s: %v, want the limits known before", kind, lease.Status())
 		}
-		// An entity that was never seen has nothing to fall back on.
+		// A new entity has nothing to fall back on.
 		_, err := l.Acquire(t.Context(), Request{Entity: "new", Resource: gpt, Costs: Costs{"rpm": 1}})
 		check.MustBe(t, err, ErrUnavailable, "%s: never seen", kind)
 		w.db.SetHook(nil)
@@ -238,9 +237,8 @@ func TestStaleConfigServesWhenReadingFails(t *testing.T) {
 	}
 }
 
-// TestBadStoredConfig: a stored value that is not acceptable is an error that
-// names item, attribute and value; nothing is written. It does not poison other
-// entities.
+// TestBadStoredConfig: an invalid stored value is an error that names item, attribute and value;
+// nothing is written. Other entities are not affected.
 func TestBadStoredConfig(t *testing.T) {
 	cases := []struct {
 		name string
@@ -290,7 +288,7 @@ func TestBadStoredConfig(t *testing.T) {
 					l.ForgetConfig()
 					must(t, l, Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}})
 				}
-				w.configure(l, lv.entity, lv.resource, rpm10) // mended: in force at once
+				w.configure(l, lv.entity, lv.resource, rpm10) // repaired: takes effect immediately
 				must(t, l, stored(Costs{"rpm": 1}))
 			})
 		}
@@ -299,8 +297,8 @@ func TestBadStoredConfig(t *testing.T) {
 
 func number(s string) item.Value { return &types.AttributeValueMemberN{Value: s} }
 
-// TestOwnLimitsSkipStoredOnes: a call with limits of its own needs none stored,
-// and is not disturbed by bad ones; it reads the levels for what else they say.
+// TestOwnLimitsSkipStoredOnes: a call with its own limits needs no stored ones, and bad ones do not
+// affect it; it reads the levels for their other settings.
 func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	bad := config.Config{Namespace: l.namespace, Entity: acme, Resource: gpt}.Item()
@@ -319,8 +317,8 @@ func TestOwnLimitsSkipStoredOnes(t *testing.T) {
 	check.MustEqual(t, len(keys), 0, "read %v, want nothing while that is known", keys)
 }
 
-// Where configuration was never seen and cannot be read, the policy that is stored for the namespace decides, if
-// that is known. A call that has ended reads nothing, and says for what it had no time.
+// If configuration was never read and cannot be, the policy stored for the namespace decides, if it
+// is cached. A call whose time is over reads nothing, and its error says what it had no time for.
 func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configurePolicy(l, "allow", rpm10)
@@ -328,7 +326,7 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	reads := 0
 	w.db.SetHook(func(memdynamo.Op) (bool, error) { reads++; return false, memdynamo.Fail(store.Unavailable) })
 	other := Request{Entity: "other", Resource: gpt, Costs: Costs{"rpm": 1}}
-	for range desk.BreaksAfter + 1 { // sent, and when no more are sent
+	for range desk.BreaksAfter + 1 { // with calls, and when no more are sent
 		if lease, err := l.Acquire(t.Context(), other); err != nil || lease.Charged() ||
 			!errors.Is(lease.Cause(), ErrUnavailable) {
 			t.Errorf("%v, want a lease of the policy", err)
@@ -345,7 +343,8 @@ func TestWithoutConfigurationTheStoredPolicyDecides(t *testing.T) {
 	}
 }
 
-// Callers share a read of configuration. One whose context ends, or has little time, leaves it to the others.
+// Callers share a read of configuration. If one's context ends, or has little time, the read
+// continues for the others.
 func TestAGoneCallerDoesNotSpoilTheSharedRead(t *testing.T) {
 	for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
 		inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
@@ -383,8 +382,8 @@ func TestAGoneCallerDoesNotSpoilTheSharedRead(t *testing.T) {
 	}
 }
 
-// Configuration that has outlived its time is read anew by the next call, however slow the table is:
-// a read is waited for as long as calls take, not for a constant time.
+// Expired configuration is read again by the next call, however slow the table is: a call waits as
+// long as calls take, not for a constant time.
 func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
 	for _, trip := range []time.Duration{4 * time.Millisecond, 150 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -404,12 +403,13 @@ func TestOldConfigurationIsReadBehindASlowTable(t *testing.T) {
 	}
 }
 
-// While reads hang, a call that has old configuration waits no longer for a read than for a probe, or half of
-// its time if that is less, or if every call reads. For a second after that no call reads, and what is read
-// late serves then. A call without any waits for all of its time, and says for what.
+// While reads hang, a call with old configuration waits no longer for a read than for a probe, or
+// half of its time if that is less, or if every call reads. For a second after that, no call reads,
+// and late results are used then. A call without any configuration waits for all of its time, and
+// its error says for what.
 func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 	for name, c := range map[string]struct {
-		ttl, timeout, left time.Duration // left 0: its caller waits for ever
+		ttl, timeout, left time.Duration // left 0: its caller has no deadline
 		waits              time.Duration
 	}{
 		"no longer than for a probe":       {time.Second, 2 * time.Second, 0, desk.ProbeWait},
@@ -474,7 +474,8 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 	}
 }
 
-// A client that panics in a read of configuration fails that request, and not the process. Old configuration serves.
+// A client that panics in a read of configuration fails that request, not the process. Old
+// configuration serves.
 func TestConfigurationReadPanics(t *testing.T) {
 	w, l := newProcess(t, Options{ConfigTTL: time.Second})
 	w.configure(l, "", "", rpm10)
@@ -494,11 +495,11 @@ func TestConfigurationReadPanics(t *testing.T) {
 	must(t, l, req)
 }
 
-// A caller may use its slice of limits again, with others in it.
+// A caller may reuse its slice of limits with other contents.
 func TestCallersMayChangeTheLimitsTheyPassed(t *testing.T) {
 	_, l := newProcess(t, Options{})
 	own := make([]Limit, 1)
-	for _, n := range []int64{10, 10, 20} { // the second call finds what decides in the cache, and keeps it
+	for _, n := range []int64{10, 10, 20} { // the second call finds the configuration in the cache, and stores it
 		own[0] = PerMinute("rpm", n)
 		lease, err := l.Acquire(t.Context(), Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}, Limits: own})
 		check.Must(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// An entity is charged with up to three above it. A fifth level and a circle are told with the way to it, and
-// nobody is charged.
+// An entity is charged together with up to three levels above it. For a fifth level or a circle,
+// the error names the path to it, and nothing is charged.
 func TestHowManyLevelsAreCharged(t *testing.T) {
 	all := []string{acme, "team", "org", "root", "world"}
 	for n := 1; n <= len(all); n++ {
@@ -51,7 +51,8 @@ func TestHowManyLevelsAreCharged(t *testing.T) {
 	}
 }
 
-// A parent is one of the entities, and has limits: which of both is missing is told, and of which entity.
+// A parent must be an existing entity with limits: the error says which of the two is missing, and
+// of which entity.
 func TestParentsThatAreIncomplete(t *testing.T) {
 	for name, c := range map[string]struct {
 		org  bool // there is such an entity
@@ -76,7 +77,7 @@ func TestParentsThatAreIncomplete(t *testing.T) {
 	}
 }
 
-// A parent that is bypassed, or that blocks, is so whatever the child is.
+// A parent that is bypassed, or that blocks, stays so whatever the child is.
 func TestParentsThatAreBypassed(t *testing.T) {
 	w, l := family(t, 5, Options{})
 	w.entity(l, "org", "root")

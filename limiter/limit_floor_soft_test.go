@@ -18,9 +18,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// A soft limit counts every token of every request, into debt, and denies none, however
-// large; it tells which requests it would have denied. The others deny as ever, and then
-// nothing is taken of it.
+// A soft limit counts every token of every request, into debt, and denies none, however large; it
+// reports which requests it would have denied. Other limits deny as usual, and then nothing is
+// taken from it.
 func TestASoftLimitCountsAndDeniesNothing(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Second} {
 		w := newWorld(t)
@@ -45,7 +45,7 @@ func TestASoftLimitCountsAndDeniesNothing(t *testing.T) {
 	}
 }
 
-// The status of a soft limit never asks to wait, in a denial neither.
+// The status of a soft limit never requires a wait, not even in a denial.
 func TestSoftLimitsNeverAskToWait(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := asks(Costs{"rpm": 1, "tpm": 9}, rpm10, PerMinute("tpm", 10).AsSoft())
@@ -55,7 +55,7 @@ func TestSoftLimitsNeverAskToWait(t *testing.T) {
 		t.Errorf("denied by %s, statuses %+v", denied.Limit, denied.Statuses)
 	}
 	w.advance(denied.RetryAfter)
-	lease := must(t, l, req) // the advice holds, whatever the soft limit owes
+	lease := must(t, l, req) // the advice holds, whatever the soft limit's debt
 	check.Must(t, lease.Rollback(t.Context()))
 }
 
@@ -70,7 +70,7 @@ func TestWaitIgnoresSoftLimits(t *testing.T) {
 	}
 }
 
-// deniedBy is a request that must be denied.
+// deniedBy sends a request that must be denied.
 func deniedBy(t testing.TB, l *Limiter, req Request) *LimitError {
 	t.Helper()
 	_, err := l.Acquire(context.Background(), req)
@@ -81,8 +81,9 @@ func deniedBy(t testing.TB, l *Limiter, req Request) *LimitError {
 	return denied
 }
 
-// Made hard, the limit denies, but nobody pays for what it had not denied; made soft again it
-// does not. What Python clients read of it follows: a stamp that is over, so that they ask.
+// After it becomes hard, the limit denies, but tokens it had not denied need not be paid; soft
+// again, it does not deny. The attribute for Python clients follows: an instant in the past, so
+// they read the configuration.
 func TestSoftAndHardAgain(t *testing.T) {
 	w, l := newProcess(t, Options{ConfigTTL: time.Millisecond})
 	limit := PerHour("rph", 3600)
@@ -112,8 +113,8 @@ func TestSoftAndHardAgain(t *testing.T) {
 	must(t, l, stored(Costs{"rph": 5000}))
 }
 
-// Processes that send one request each, and so never see an image, make the limit soft in the
-// bucket too: what they owe is forgotten when it is made to deny.
+// Processes that send only one request, and so never have an image, also make the limit soft in the
+// bucket: their debt is forgotten when it becomes hard.
 func TestDebtOfShortProcesses(t *testing.T) {
 	w := newWorld(t)
 	limit := PerHour("rph", 3600)
@@ -132,8 +133,8 @@ func TestDebtOfShortProcesses(t *testing.T) {
 	}
 }
 
-// Beside a soft limit in any debt the hard one grants to the token what it would grant alone,
-// on shards, from many processes at once, with settlements and answers that are lost.
+// With a soft limit in any debt, a hard one grants exactly the same as alone, on shards, with many
+// processes at once, with settlements and lost answers.
 func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -192,8 +193,8 @@ func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 	}
 }
 
-// A limit that changes to and fro while its tokens, or those of another limit, are held: usage
-// counts each request once, and the hard one lets no more pass than it has.
+// A limit changes back and forth while its tokens, or those of another limit, are held: usage
+// counts each request once, and the hard one grants no more than it has.
 func TestSoftAndTokensTakenAhead(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) { softAndAhead(t, seed) })
@@ -238,7 +239,7 @@ func softAndAhead(t *testing.T, seed uint64) {
 		acquire(fleet[r.IntN(len(fleet))], Costs{"rps": 1, "tps": r.Int64N(3)})
 		w.pass(time.Duration(r.IntN(20)) * time.Millisecond)
 	}
-	// What is held ends, and a process tells so with its next charge that neither changes the
+	// Held tokens expire, and a process reports that with its next charge that neither changes the
 	// limits nor adds without an image.
 	for range 4 {
 		for _, p := range fleet {
@@ -297,7 +298,7 @@ func TestRetryAfterOfAClass(t *testing.T) {
 	limit := PerMinute("rpm", 60).WithFloor("batch", 50)
 	req := asks(Costs{"rpm": 1}, limit)
 	wantGranted(t, l, req.of("batch"), 30)
-	must(t, l, asks(Costs{"rpm": 10}, limit)) // a known denial of a class denies no other
+	must(t, l, asks(Costs{"rpm": 10}, limit)) // a remembered denial of one class denies no other
 	e := deniedBy(t, l, req.of("batch"))
 	if s := e.Statuses[0]; e.RetryAfter != 11*time.Second || e.Remaining != 0 || s.Floor != 30 || s.Remaining != 0 ||
 		s.RefillAfter != 11*time.Second || s.ResetAfter != 40*time.Second {
@@ -384,8 +385,8 @@ func TestFloorsOfLocalShares(t *testing.T) {
 	wantGranted(t, l, req, 5)
 }
 
-// The low class asks for five times of what the limit refills, in the same process and in
-// another; the high one for a fifth of it, and for its floor at once now and then.
+// The low class demands five times the refill of the limit, in the same process and in another; the
+// high class demands a fifth of it, and sometimes its floor at once.
 func TestAHighClassIsNotDeniedUnderOverload(t *testing.T) {
 	const length, burst = 20 * time.Second, 16
 	limit := PerSecond("rps", 100).WithFloor("batch", 40)
@@ -438,8 +439,8 @@ func TestAHighClassIsNotDeniedUnderOverload(t *testing.T) {
 	}
 }
 
-// A class takes nearly all that it may at once, in another process, so a request of that class
-// finds too little. It says nothing of the 410 of 1000 that are left to those who leave nothing.
+// A class takes nearly its whole part at once, in another process, so its next request lacks
+// tokens. That does not affect the 410 of 1000 that remain for requests without a floor.
 func TestABurstOfALowClassDeniesNoHighOne(t *testing.T) {
 	limit := PerMinute("rpm", 1000).WithFloor("batch", 40).WithFloor("free", 50)
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -461,7 +462,7 @@ func TestABurstOfALowClassDeniesNoHighOne(t *testing.T) {
 	})
 }
 
-// What is above a floor bounds a request of its class, but a soft limit leaves nothing to others.
+// The part above a floor bounds a request of its class, but a soft limit leaves nothing to others.
 func TestMoreThanAFloorLeaves(t *testing.T) {
 	_, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 100).WithFloor("batch", 40)
@@ -481,7 +482,8 @@ func TestMoreThanAFloorLeaves(t *testing.T) {
 	}
 }
 
-// Where a schedule changes the capacity, it changes what a class leaves of it. So a wait beyond that is an estimate.
+// If a schedule changes the capacity, a class's part changes too. So a wait beyond that is an
+// estimate.
 func TestAFloorBeyondAnEdgeIsEstimated(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	opens := w.time().Truncate(time.Minute).Add(time.Minute)
@@ -493,7 +495,7 @@ func TestAFloorBeyondAnEdgeIsEstimated(t *testing.T) {
 		req := asks(Costs{"rps": cost}, limit)
 		req.Class = "batch"
 		denied := deniedBy(t, l, req)
-		beyond := cost > 10 // than which no more is had of 20
+		beyond := cost > 10 // more than that is not available of 20
 		if denied.Estimated != beyond || denied.Statuses[0].Estimated != beyond || denied.RetryAfter < want {
 			t.Errorf("a cost of %d: %v, %+v", cost, denied, denied.Statuses)
 		}

@@ -44,8 +44,7 @@ func TestLimitConstructors(t *testing.T) {
 	}
 }
 
-// Floors are in order of the names of their classes, however they were given, and the last one of a
-// class counts.
+// Floors are sorted by class, however they were given, and the last one of a class counts.
 func TestFloorsAreInOrder(t *testing.T) {
 	for _, classes := range [][]string{{"a", "a-b", "a.b", "b"}, {"b", "a.b", "a-b", "a"}, {"a-b", "b", "a", "a.b"}} {
 		l := PerMinute("rpm", 5).WithFloor("a-b", 99)
@@ -65,7 +64,7 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// The number is spelled out for users; what is stored has the same.
+// The public number is spelled out; it equals the stored bound.
 func TestMaxLimitsEqualsTheStoredBound(t *testing.T) {
 	if MaxLimits != bucket.MaxLimits {
 		t.Errorf("MaxLimits is %d, a bucket has %d", MaxLimits, bucket.MaxLimits)
@@ -77,7 +76,7 @@ func lim(name string, capacity, refill int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: capacity, Refill: refill, Period: period}
 }
 
-// What the numbers of a limit may be, up to the last one. Who is refused is told what is accepted.
+// The accepted numbers of a limit, up to the bounds. An error names the accepted values.
 func TestBoundsOfLimits(t *testing.T) {
 	const decade = 10 * 366 * 24 * time.Hour
 	accepted := map[string]string{
@@ -89,7 +88,7 @@ func TestBoundsOfLimits(t *testing.T) {
 	name64 := strings.Repeat("n", 64)
 	for _, c := range []struct {
 		limit Limit
-		bad   string // the field that is told; empty: none
+		bad   string // the field in the error; empty: none
 	}{
 		{lim("a", 1, 1, time.Second), ""}, {lim(name64, MaxTokens, MaxTokens, decade), ""},
 		{lim("Z9_.-", 1, 1, time.Minute), ""},
@@ -121,7 +120,7 @@ func TestBoundsOfLimits(t *testing.T) {
 	}
 }
 
-// What makes no limit is refused by the name of its field, with its value and what is accepted.
+// An invalid limit is refused with the name of its field, its value and the accepted values.
 func TestInvalidLimitsAreRefused(t *testing.T) {
 	day := PerMinute("rpm", 60)
 	during := func(cron string, in Limit) Limit { return day.During(cron, "UTC", in) }
@@ -188,7 +187,7 @@ func TestInvalidLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// Limits of every kind are accepted, told apart, and come back from the table as they were.
+// Limits of every kind are accepted, distinguished, and read back unchanged.
 func TestValidLimitsRoundTrip(t *testing.T) {
 	scheduled := PerMinute("rpm", 60).During("* 9-16 * * 1-5", "Europe/Berlin", PerMinute("", 600)).
 		During("* * * * SAT,SUN", "Europe/Berlin", Limit{Capacity: 10})
@@ -210,9 +209,9 @@ func TestValidLimitsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestBlockedLimitsDeny: whoever takes from a blocked limit is denied, at whatever
-// cost and whether the limit is stored or the call's own, without a call and
-// without a bucket; whoever does not is not.
+// TestBlockedLimitsDeny: every request for tokens of a blocked limit is denied, at any cost, and
+// whether the limit is stored or the request's own, without a call and without a bucket; other
+// requests are not.
 func TestBlockedLimitsDeny(t *testing.T) {
 	for _, own := range [][]Limit{nil, {Blocked("rpm"), PerMinute("tpm", 10)}} {
 		w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
@@ -247,7 +246,7 @@ func TestBlockedLimitsDeny(t *testing.T) {
 	}
 }
 
-// A log says of a denial how long to wait, or that no wait helps.
+// The log of a denial gives the wait, or says that waiting does not help.
 func TestEventsSayNeverInWords(t *testing.T) {
 	for denied, want := range map[*LimitError]string{
 		{RetryAfter: time.Second}: "retry_after=1s", {RetryAfter: longestWait}: "never=true",
@@ -258,8 +257,8 @@ func TestEventsSayNeverInWords(t *testing.T) {
 	}
 }
 
-// At the edges of a window every process has the limit of the schedule: what is held is cut to a smaller capacity,
-// and a larger one begins with what there is.
+// At the edges of a window every process uses the limit of the schedule: the level is cut to a
+// smaller capacity, and stays the same with a larger one.
 func TestALimitChangesByItsSchedule(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Minute} {
 		w := newWorld(t)
@@ -299,7 +298,8 @@ func TestALimitChangesByItsSchedule(t *testing.T) {
 	}
 }
 
-// Who waits when a window begins is served by the limit that is in force from then on, and no later.
+// A request that waits when a window begins is served by the limit in force from then on, and no
+// later.
 func TestWaitingForAWindow(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
@@ -316,8 +316,9 @@ func TestWaitingForAWindow(t *testing.T) {
 	})
 }
 
-// In a window with a smaller capacity nobody is granted more than that: not by the first request of a bucket, not by
-// one that brings the limit, nor by a process that has earlier limits; and a floor is of the largest capacity.
+// In a window with a smaller capacity, no more than that is granted: not with the first request of
+// a bucket, not with a request that brings the limit, nor by a process with earlier limits; and a
+// floor is relative to the largest capacity.
 func TestASmallWindowGrantsNoMore(t *testing.T) {
 	w := newWorld(t)
 	opens := w.time().Truncate(time.Hour).Add(time.Hour)
@@ -335,7 +336,7 @@ func TestASmallWindowGrantsNoMore(t *testing.T) {
 	must(t, l, other)
 	must(t, old, ask(acme, 1, PerHour("rph", 90)))
 	must(t, l, ask(acme, 1, limit))
-	must(t, old, ask(acme, 1, PerHour("rph", 90))) // it goes by the newer limit
+	must(t, old, ask(acme, 1, PerHour("rph", 90))) // it uses the newer limit
 	w.advance(opens.Sub(w.time()) + 2*time.Second)
 	for name, c := range map[string]struct {
 		by  *Limiter

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// askew is a table whose answers say how far this process's clock is off.
+// askew is a table whose answers show how far this process's clock is off.
 type askew struct {
 	*memdynamo.DB
 	off     time.Duration
@@ -22,7 +22,7 @@ func (a askew) Offset() time.Duration { return -a.off }
 
 func (a askew) Watch(f func(store.ClockChange)) { *a.watched = f }
 
-// process opens a limiter with a clock that is off.
+// process opens a limiter with a wrong clock.
 func (a askew) process(w *world, opts Options) *Limiter {
 	w.t.Helper()
 	opts.Register, opts.Timeout = true, ages
@@ -32,9 +32,8 @@ func (a askew) process(w *world, opts Options) *Limiter {
 	return l
 }
 
-// TestBrokenClocksAreCorrected: one process of two is an hour off, or more than
-// two agreeing clocks can be told apart by; what the two are granted stays what
-// the limit allows.
+// TestBrokenClocksAreCorrected: the clock of one of two processes is an hour off, or at the limit
+// of what can be detected; together they are still granted only what the limit allows.
 func TestBrokenClocksAreCorrected(t *testing.T) {
 	for _, off := range []time.Duration{0, 61 * time.Second, -61 * time.Second, time.Hour, -time.Hour} {
 		w := newWorld(t)
@@ -63,7 +62,7 @@ func TestBrokenClocksAreCorrected(t *testing.T) {
 	}
 }
 
-// What a status counts from is the corrected clock, on leases and denials.
+// The instant of a status is from the corrected clock, in leases and denials.
 func TestStatusIsByTheCorrectedClock(t *testing.T) {
 	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
 		w := newWorld(t)
@@ -84,8 +83,8 @@ func TestStatusIsByTheCorrectedClock(t *testing.T) {
 	}
 }
 
-// A clock that the caller gave is taken as it is, whatever the table's answers
-// say of the system's.
+// A clock given by the caller is not corrected, whatever the table's answers show about the
+// system's clock.
 func TestGivenClockIsNotCorrected(t *testing.T) {
 	w := newWorld(t)
 	told := false
@@ -101,7 +100,7 @@ func TestGivenClockIsNotCorrected(t *testing.T) {
 	}
 }
 
-// Who observes is told what is added to the clock before and after.
+// Observers receive the correction of the clock before and after.
 func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	w := newWorld(t)
 	watched := new(func(store.ClockChange))
@@ -122,11 +121,11 @@ func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	}
 	check.Must(t, check.Err(open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true,
 		Timeout: ages})))
-	(*watched)(store.ClockChange{}) // nobody observes
+	(*watched)(store.ClockChange{}) // no observer
 }
 
-// When the clock is set back, what others give back is noticed as soon as ever, not when
-// the clock shows again what it did: a look that went out "later than now" is none.
+// When the clock is set back, tokens given back by others are noticed as soon as usual, not only
+// when the clock reaches its old time again: a look sent in the "future" does not count.
 func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		w, l := newProcess(t, Options{})
@@ -152,11 +151,11 @@ func TestLooksGoOnWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// A clock that is corrected while a request waits, as that of a process is by the first
-// answers, is no reason to deny it: its deadline is as far away as before.
+// If the clock is corrected while a request waits, as a process's clock is by the first answers,
+// that does not deny it: its deadline is as far away as before.
 func TestWaitWhenTheClockIsCorrected(t *testing.T) {
 	for _, off := range []time.Duration{-time.Minute, time.Minute} {
-		for _, line := range []int64{1, 21} { // owed by others: there is room in the queue, and none
+		for _, line := range []int64{1, 21} { // in debt to others: with and without room in the queue
 			inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 				other, l := process(), process()
 				for range 20 + line {

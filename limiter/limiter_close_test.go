@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// closes is a limiter that holds tokens of a rate and of a quota, and an idle slot.
+// closes returns a limiter that holds tokens of a rate and of a quota, and an idle slot.
 func (w *world) closes(opts Options) (*Limiter, Request, int64) {
 	w.t.Helper()
 	opts.Ahead = 500 * time.Millisecond
@@ -33,14 +33,14 @@ func (w *world) closes(opts Options) (*Limiter, Request, int64) {
 	return l, req, granted
 }
 
-// slot returns a limit of the one shard of the bucket, at now.
+// slot returns a limit of the bucket's only shard, at now.
 func (w *world) slot(l *Limiter, limit string) bucket.Slot {
 	s := w.shards(l, acme, gpt)[0].State.At(w.now.Load())
 	return s.Slots[s.Index(limit)]
 }
 
-// letsGo demands that nothing is held of a limit but what was granted. That was held until then, and counts as held
-// until its time is over, half a second after the last write.
+// letsGo requires that only granted tokens are held of a limit. They were held until then, and
+// count as held until their time is over, half a second after the last write.
 func (w *world) letsGo(l *Limiter, limit string, granted int64) {
 	w.t.Helper()
 	held, until := w.slot(l, limit).Held/1000, w.shards(l, acme, gpt)[0].State.HeldUntil
@@ -49,9 +49,9 @@ func (w *world) letsGo(l *Limiter, limit string, granted int64) {
 	}
 }
 
-// What a process holds when it ends is there for others: a thousand requests are served ahead of a rate, a
-// quota and slots, and then nothing is used but what they cost. What was taken of the rate refills. One write
-// does it.
+// When a process ends, its held tokens are available to others: a thousand requests use prefetched
+// tokens of a rate and a quota, and slots, and afterwards only their costs are used. Tokens of the
+// rate refill. All this takes one write.
 func TestCloseGivesEverythingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -80,7 +80,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 	})
 }
 
-// After Close every call is ErrClosed, writes nothing, and no policy turns it into a lease.
+// After Close every call returns ErrClosed and writes nothing, and no policy grants a lease.
 func TestClosed(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow, Ahead: time.Second})
 	req := asks(Costs{"rpm": 1}, rpm10)
@@ -111,7 +111,7 @@ func TestClosed(t *testing.T) {
 	w.sameTable(before)
 }
 
-// A request that stands in line while others owe all that may be owed ends at once.
+// A request in line, while others use up the queue, ends immediately.
 func TestCloseEndsLines(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l, other := process(), process()
@@ -131,7 +131,7 @@ func TestCloseEndsLines(t *testing.T) {
 	})
 }
 
-// Requests that sleep in Wait, in the queue or in line, give back what they have taken.
+// Requests that sleep in Wait, in the queue or in line, give back their tokens.
 func TestCloseEndsWaits(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l, other := process(), process()
@@ -154,7 +154,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	})
 }
 
-// Close waits for calls that are under way, no longer than its context lets it.
+// Close waits for calls under way, no longer than its context allows.
 func TestCloseWaitsForCalls(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		inBubble(t, Options{Timeout: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
@@ -183,8 +183,8 @@ func TestCloseWaitsForCalls(t *testing.T) {
 	}
 }
 
-// The write of Close meets every fault: what may not have been given back is said, and never is anything
-// given back twice.
+// The write of Close meets every fault: tokens that may not have been given back are reported, and
+// nothing is ever given back twice.
 func TestCloseUnderFaults(t *testing.T) {
 	fails := func(applied bool, kind store.Kind) func(memdynamo.Op) (bool, error) {
 		return func(memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
@@ -229,7 +229,8 @@ func TestCloseUnderFaults(t *testing.T) {
 	}
 }
 
-// Others have changed the limits since: what the process has told counts no more, and the rest comes back.
+// Others have changed the limits since: the process's declaration no longer counts, and the rest is
+// given back.
 func TestCloseInAnotherGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -257,7 +258,7 @@ func TestCloseInAnotherGeneration(t *testing.T) {
 	})
 }
 
-// atOnce is how much a process is granted at one instant.
+// atOnce returns how much a process is granted at one instant.
 func atOnce(l *Limiter, limit Limit) (got int64) {
 	for n := limit.Capacity; n > 0; n /= 2 {
 		for {
@@ -270,7 +271,7 @@ func atOnce(l *Limiter, limit Limit) (got int64) {
 	return got
 }
 
-// What a process held of a rate and nobody was granted does not come back on top of a full bucket: not for a
+// Held tokens of a rate that were never granted are not added to a full bucket: neither for a
 // process whose image is older than Close, nor under a limit that was lowered since.
 func TestCloseMintsNothing(t *testing.T) {
 	for name, c := range map[string]struct{ was, is Limit }{
@@ -297,7 +298,7 @@ func TestCloseMintsNothing(t *testing.T) {
 	}
 }
 
-// hung has a call of the process for another bucket hang until its timeout.
+// hung makes a call of the process for another bucket hang until its timeout.
 func (w *world) hung(l *Limiter) {
 	w.db.SetHook(onCall(isWrite, 0, func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }))
 	other := asks(Costs{"rpm": 1}, rpm10)
@@ -306,8 +307,8 @@ func (w *world) hung(l *Limiter) {
 	synctest.Wait()
 }
 
-// Also a Close that could not wait for all ends everything: nothing is granted from what is held, and the slots
-// of open leases are renewed no more, so they are free after two epochs.
+// Even a Close that could not wait for everything ends the limiter: held tokens are not granted,
+// and the slots of open leases are no longer renewed, so they are free after two epochs.
 func TestCloseThatIsCutShort(t *testing.T) {
 	inBubble(t, Options{Ahead: 10 * time.Second, Timeout: time.Minute}, func(t *testing.T, w *world, l *Limiter) {
 		job, one := asks(Costs{"jobs": 1}, InFlight("jobs", 1, time.Minute)), asks(Costs{"rps": 1}, PerSecond("rps", 100))
@@ -329,7 +330,7 @@ func TestCloseThatIsCutShort(t *testing.T) {
 	})
 }
 
-// A panic of the observer is an error of the bucket, and the others are written all the same.
+// A panic of the observer is an error of that bucket, and the others are still written.
 func TestCloseWithAnObserverThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -345,8 +346,8 @@ func TestCloseWithAnObserverThatPanics(t *testing.T) {
 	})
 }
 
-// A quota that was reset meanwhile gets nothing back: what was held of it was never used. The rest is written
-// as ever.
+// A quota that was reset meanwhile gets nothing back: its held tokens were never used. The rest is
+// written as usual.
 func TestCloseGivesNothingBackToAResetQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -371,7 +372,7 @@ func TestCloseGivesNothingBackToAResetQuota(t *testing.T) {
 	})
 }
 
-// Calls at every instant around Close: what is used at the end is what was granted, and no slot leaks.
+// Calls at every instant around Close: in the end the usage equals the grants, and no slot leaks.
 func TestCallsAroundClose(t *testing.T) {
 	for range 20 {
 		inBubble(t, Options{Ahead: 500 * time.Millisecond, Timeout: time.Minute}, func(t *testing.T, w *world, l *Limiter) {

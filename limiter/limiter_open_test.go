@@ -28,8 +28,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// openWith opens a namespace by the clock of the world, without a bound unless the
-// options have one.
+// openWith opens a namespace with the clock of the world, without a bound unless the options have
+// one.
 func openWith(ctx context.Context, w *world, opts Options) (*Limiter, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = ages
@@ -38,8 +38,7 @@ func openWith(ctx context.Context, w *world, opts Options) (*Limiter, error) {
 	return open(ctx, w.db, &opts)
 }
 
-// registered returns the ids under which a namespace can be found, by both of
-// its records.
+// registered returns the ids registered for a namespace, in each of its two records.
 func (w *world) registered(namespace string) (forward, reverse []string) {
 	w.t.Helper()
 	for _, it := range w.db.Items() {
@@ -60,9 +59,8 @@ func (w *world) registered(namespace string) (forward, reverse []string) {
 	return forward, reverse
 }
 
-// TestOpenUnderFaults: every call of Open meets every fault. Whatever it returns,
-// there is at most one namespace, stored both ways or not at all, and the next
-// Open finds it.
+// TestOpenUnderFaults: every call of Open meets every fault. Whatever it returns, there is at most
+// one namespace, stored both ways or not at all, and the next Open finds it.
 func TestOpenUnderFaults(t *testing.T) {
 	modes := []struct {
 		name    string
@@ -123,8 +121,7 @@ func TestOpenUnderFaults(t *testing.T) {
 	}
 }
 
-// TestOpenRaced: somebody else registers the namespace between look-up and
-// registration.
+// TestOpenRaced: another process registers the namespace between look-up and registration.
 func TestOpenRaced(t *testing.T) {
 	w := newWorld(t)
 	var rival *Limiter
@@ -162,7 +159,7 @@ func TestOpenOfAnOpenedNamespaceIsOneReadAndOneDryWrite(t *testing.T) {
 	}
 }
 
-// A name that nobody registered is an error and leaves nothing behind.
+// An unregistered name is an error and leaves nothing behind.
 func TestOpenDoesNotRegister(t *testing.T) {
 	w := newWorld(t)
 	w.process(Options{Namespace: "prod"})
@@ -184,7 +181,7 @@ func TestOpenCanceledBeforehand(t *testing.T) {
 	}
 }
 
-// A table that this package cannot share is left as it is; see internal/namespace for which.
+// A table that this package cannot share is left unchanged; see internal/namespace for which.
 func TestOpenRefusesForeignTables(t *testing.T) {
 	w := newWorld(t)
 	w.db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0", UpdatedAt: "2026-01-01T00:00:00Z"}.Item())
@@ -194,8 +191,8 @@ func TestOpenRefusesForeignTables(t *testing.T) {
 	w.sameTable(before)
 }
 
-// TestOpenDisownsTheAggregator: a release before 0.15 that a Python client has put into the
-// version record is taken out, whatever becomes of that write; the rest stays.
+// TestOpenDisownsTheAggregator: a release before 0.15 in the version record, from a Python client,
+// is removed, whatever the outcome of that write; the rest stays.
 func TestOpenDisownsTheAggregator(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -230,8 +227,7 @@ func TestOpenDisownsTheAggregator(t *testing.T) {
 	}
 }
 
-// A namespace that is stored in a way that cannot be read is no trouble that passes: Open says so, and
-// asks once.
+// A namespace whose record cannot be read is a permanent error: Open returns it after one attempt.
 func TestOpenOfADamagedNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.process(Options{Namespace: "other"})
@@ -260,7 +256,8 @@ func (blank) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Item, err
 	return make([]item.Item, len(keys)), nil
 }
 
-// A namespace that is registered and cannot be read back is no decision, and says so.
+// If a namespace was registered and cannot be read back, there is no decision, and Open reports
+// that.
 func TestOpenFailsWhereItsNamespaceCannotBeReadBack(t *testing.T) {
 	w := newWorld(t)
 	_, err := namespace.Open(t.Context(), blank{w.db}, "new", true, time.Now)
@@ -271,7 +268,7 @@ func TestOpenFailsWhereItsNamespaceCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// A table in memory stands for a client, as packages that test with it have it.
+// A table in memory can replace a client, as in packages that test with it.
 func TestOpenATableInMemory(t *testing.T) {
 	w := newWorld(t)
 	twin := struct {
@@ -284,8 +281,8 @@ func TestOpenATableInMemory(t *testing.T) {
 	check.Equal(t, where(unusedClient{}, "limits"), `table "limits"`, "a client without a region is at")
 }
 
-// A table that does not answer is asked six times, with pauses that double, and one that hangs for as long as
-// a call may take.
+// A table that does not answer is called six times, with pauses that double, and one that hangs for
+// as long as a call may take.
 func TestOpenEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		hook  memdynamo.Hook
@@ -311,7 +308,7 @@ func TestOpenEnds(t *testing.T) {
 	}
 }
 
-// Of the write that holds for nobody, Open tells that it is not permitted. All else that becomes of it passes.
+// Open reports that the dry write is not permitted. Every other outcome of it is ignored.
 func TestOpenWhenTheDryWriteFails(t *testing.T) {
 	w, first := newProcess(t, Options{})
 	for kind, want := range map[store.Kind]error{
@@ -330,7 +327,7 @@ func TestOpenWhenTheDryWriteFails(t *testing.T) {
 	}
 }
 
-// Open has just read the namespace. The first request does not read it again.
+// Open has just read the namespace, so the first request does not read it again.
 func TestOpenHasReadTheNamespace(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	reads := 0
@@ -349,7 +346,7 @@ func TestOpenHasReadTheNamespace(t *testing.T) {
 	}
 }
 
-// Where a table was looked for is told as far as the client says.
+// The error names the place of the table, as far as the client knows it.
 func TestWhereATableIs(t *testing.T) {
 	at := "http://127.0.0.1:8000"
 	for want, o := range map[string]dynamodb.Options{
@@ -360,8 +357,8 @@ func TestWhereATableIs(t *testing.T) {
 	}
 }
 
-// When nobody listens at the table's address, the error says so after one attempt:
-// trying again until the time is up would tell no more, and hide why.
+// If no server listens at the table's address, the error says so after one attempt: retrying until
+// the time is up would add nothing, and hide the reason.
 func TestRefusedConnectionsFailAtOnce(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
@@ -419,9 +416,8 @@ func openAt(t *testing.T, endpoint string) error {
 	return err
 }
 
-// A table that is not there, of which no role may read, or that no request can name:
-// Open says at once that it is not set up, and where it has looked, whatever policy is
-// asked for.
+// If a table does not exist, may not be read, or has an invalid name, Open reports immediately that
+// it is not set up, and where it looked, under every policy.
 func TestOpenSaysWhereThereIsNoTable(t *testing.T) {
 	for _, code := range []string{"ResourceNotFoundException", "AccessDeniedException", "ValidationException"} {
 		asked := 0

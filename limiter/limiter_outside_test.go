@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// What a status counts from is the instant of the decision, by the clock that decides. So an edge is an
-// edge, however late somebody asks for the status, and whatever the machine's clock shows.
+// A status counts from the instant of the decision, by the clock that decides. So an edge stays the
+// same, however late the status is read, and whatever the machine's clock shows.
 func TestStatusSaysFromWhenItCounts(t *testing.T) {
 	for _, policy := range []limiter.Policy{limiter.PolicyBlock, limiter.PolicyLocal} {
 		for _, ahead := range []time.Duration{0, time.Second} {
@@ -28,7 +28,7 @@ func TestStatusSaysFromWhenItCounts(t *testing.T) {
 				lease, err := l.Acquire(t.Context(), req)
 				check.Must(t, err)
 				at := table.Now()
-				if ahead == 0 { // else it is worked out when it is asked for
+				if ahead == 0 { // otherwise it is computed when it is read
 					table.Advance(time.Minute)
 				}
 				if s := lease.Status()[0]; !s.At.Equal(at) || !s.At.Add(s.ResetAfter).Equal(edge) {
@@ -70,7 +70,7 @@ func TestAllow(t *testing.T) {
 	check.NoError(t, l.Allow(t.Context(), "umbrella", limiter.PerMinute("rpm", 2)), "another entity")
 }
 
-// TestAllowShares what Acquire takes on the same resource: there is one bucket.
+// TestAllowShares the tokens of Acquire on the same resource: there is one bucket.
 func TestAllowShares(t *testing.T) {
 	l := limitertest.New(t).Limiter(nil)
 	rpm := limiter.PerMinute("rpm", 2)

@@ -26,8 +26,8 @@ func (w *world) down() {
 	w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
 }
 
-// While the table is down, a process grants its share of each limit, exactly, and
-// denies with the wait that this takes.
+// While the table is down, a process grants exactly its share of each limit, and denies with the
+// resulting wait.
 func TestLocalGrantsAShare(t *testing.T) {
 	inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 20}, func(t *testing.T, w *world, l *Limiter) {
 		w.configure(l, "", "", PerMinute("rpm", 30), PerMinute("tpm", 1001))
@@ -66,7 +66,7 @@ func TestLocalGrantsAShare(t *testing.T) {
 	})
 }
 
-// What a lease of the local share gives back or settles, it does there.
+// A lease of the local share settles and gives back in that share.
 func TestLocalLeaseSettles(t *testing.T) { synctest.Test(t, testLocalLeaseSettles) }
 
 func testLocalLeaseSettles(t *testing.T) {
@@ -92,7 +92,7 @@ func testLocalLeaseSettles(t *testing.T) {
 	remaining(50)
 	w.advance(time.Minute) // full again
 	lease.Settle(Costs{"tpm": 1400})
-	lease.Rollback(t.Context()) // what was settled has arisen
+	lease.Rollback(t.Context()) // the settled costs are final
 	deniedBy(t, l, req(0))
 	w.advance(40 * time.Second)
 	remaining(0)
@@ -134,7 +134,7 @@ func TestLocalCascades(t *testing.T) {
 	must(t, l, stored(Costs{"rpm": 1}))
 }
 
-// Without limits to go by, and for more than the share can hold, the policy blocks.
+// Without cached limits, and for more than the share can hold, the policy blocks.
 func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal})
 	w.configure(l, "", "", PerMinute("rpm", 30))
@@ -175,7 +175,7 @@ func TestLocalBlocksWithoutLimitsOrRoom(t *testing.T) {
 	}
 }
 
-// A limit that changes keeps its level, cut to the new share.
+// A changed limit keeps its level, cut to the new share.
 func TestLocalLimitsChange(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	w.down()
@@ -196,7 +196,8 @@ func TestLocalLimitsChange(t *testing.T) {
 	}
 }
 
-// Requests that change the kind of a limit, or its capacity, back and forth get no more than its share.
+// Requests that change the kind of a limit, or its capacity, back and forth, get no more than its
+// share.
 func TestLocalLimitsThatChangeBackAndForthMintNothing(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	w.down()
@@ -215,8 +216,8 @@ func TestLocalLimitsThatChangeBackAndForthMintNothing(t *testing.T) {
 	}
 }
 
-// However many buckets are in use, none grants more than its share: only those that are
-// full are forgotten, and who finds no room for a new one is denied.
+// However many buckets are in use, none grants more than its share: only full ones are evicted, and
+// a request without room for a new one is denied.
 func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
 	for _, c := range []struct{ tenants, most int }{{99, 100}, {101, 100}, {3, 1}} {
 		opts := Options{OnUnavailable: PolicyLocal, LocalShare: 10, MaxBuckets: c.most}
@@ -247,7 +248,7 @@ func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
 			}
 			check.Equal(t, served, min(c.tenants, max(c.most, maxLevels)),
 				"%d tenants, room for %d: of them were served", c.tenants, c.most)
-			w.advance(time.Minute) // all are full again, and may be forgotten
+			w.advance(time.Minute) // all are full again, and may be evicted
 			before := granted[c.tenants-1]
 			ask(c.tenants - 1)
 			check.Equal(t, granted[c.tenants-1], before+1,
@@ -256,7 +257,7 @@ func TestLocalSharesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// Limits beyond those that a bucket has room for do not come back full.
+// Limits for which a bucket has no room do not come back full.
 func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 10})
 	w.down()
@@ -272,14 +273,14 @@ func TestLocalLimitsBeyondTheRoomDoNotComeBackFull(t *testing.T) {
 	if granted > 60 {
 		t.Errorf("%d granted of 60 shares", granted)
 	}
-	must(t, l, asks(Costs{"more": 0}, PerMinute("more", 100))) // it takes nothing, and begins empty
+	must(t, l, asks(Costs{"more": 0}, PerMinute("more", 100))) // takes nothing, and begins empty
 	deniedBy(t, l, asks(Costs{"more": 1}, PerMinute("more", 100)))
 	if b, ok := l.locals.State(acmeGPT); !ok || len(b.Slots) != bucket.MaxSlots {
 		t.Errorf("%d limits are kept, want %d", len(b.Slots), bucket.MaxSlots)
 	}
 }
 
-// A quota that counts from its first use is whole again after its period, as one by the calendar is.
+// A first-use quota is whole again after its period, like a calendar quota.
 func TestLocalQuotasRefillAfterTheirPeriod(t *testing.T) {
 	for name, quota := range map[string]Limit{"from the first use": Quota("q", 10, FromFirstUse(time.Hour)),
 		"daily": Quota("q", 10, Daily(""))} {
@@ -297,7 +298,7 @@ func TestLocalQuotasRefillAfterTheirPeriod(t *testing.T) {
 	}
 }
 
-// The period of such a quota begins with its first use, whatever else is asked for in it.
+// The period of such a quota begins with its first use, whatever else is requested in it.
 func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
 	inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 		w.down()
@@ -318,7 +319,8 @@ func TestALocalPeriodBeginsWithTheFirstUse(t *testing.T) {
 	})
 }
 
-// Full buckets are forgotten for new ones, but none that the request is for, and none that is not full.
+// Full buckets are evicted for new ones, but none that the request needs, and none that is not
+// full.
 func TestOnlyFullLocalBucketsAreForgotten(t *testing.T) {
 	const now = 1_000_000
 	names := func(ids ...string) (out []decide.Want) {
@@ -357,8 +359,8 @@ func TestOnlyFullLocalBucketsAreForgotten(t *testing.T) {
 	}
 }
 
-// Where there is no room, a request that costs nothing is granted and leaves nothing behind; what is given
-// back to a bucket that was forgotten is nothing, and what it owes is kept.
+// Without room, a request without costs is granted and leaves nothing behind; give-backs to an
+// evicted bucket have no effect, and its debts are kept.
 func TestLocalBucketsWithoutRoom(t *testing.T) {
 	const now = 1_000_000
 	want := func(id string, milli int64) decide.Want {
@@ -385,7 +387,7 @@ func TestLocalBucketsWithoutRoom(t *testing.T) {
 	check.Equal(t, state.Slots[0].Tokens, 8000, "given back to a bucket beyond the room")
 }
 
-// A limit of which nothing is asked denies nobody, whatever it owes.
+// A limit without a cost denies nothing, whatever its debt.
 func TestLocalDebtDeniesOnlyItsLimit(t *testing.T) {
 	const now = 1_000_000
 	all, n := desk.NewLocals(100, newDesks(maxLevels)), acmeGPT
@@ -394,7 +396,7 @@ func TestLocalDebtDeniesOnlyItsLimit(t *testing.T) {
 	check.Must(t, check.Err(all.Take([]decide.Want{other}, now)))
 }
 
-// A limit that becomes a quota from the first use begins its period with what is spent, if anything is.
+// A limit that becomes a first-use quota begins its period with its spent tokens, if any.
 func TestALocalLimitBecomesAQuota(t *testing.T) {
 	const now = 1_000_000
 	n := decide.Name{Entity: acme, Resource: gpt}
@@ -414,12 +416,12 @@ func TestALocalLimitBecomesAQuota(t *testing.T) {
 	}
 }
 
-// A local denial says of a soft limit that it takes no time, whatever that owes; and a parent that is
-// switched off is not passed over while the table is down.
+// In a local denial, a soft limit requires no wait, whatever its debt; and a disabled parent is
+// respected while the table is down.
 func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 100})
 	w.down()
-	for soft, name := range []string{"apm", "tpm"} { // before and behind rpm
+	for soft, name := range []string{"apm", "tpm"} { // before and after rpm
 		req := asks(Costs{"rpm": 6, name: 3000}, rpm10, PerMinute(name, 1000).AsSoft())
 		req.Resource = name
 		must(t, l, req)
@@ -448,8 +450,8 @@ func TestLocalDenialsRespectSoftLimitsAndSwitches(t *testing.T) {
 	}
 }
 
-// A share is a part of the capacity and of the refill, a token and a millitoken at least. A quota refills
-// nothing. The largest numbers fit.
+// A share is a part of the capacity and of the refill, at least a token and a millitoken. A quota
+// refills nothing. The largest numbers fit.
 func TestSharesOfLimits(t *testing.T) {
 	for _, c := range []struct {
 		percent          int
@@ -472,8 +474,8 @@ func TestSharesOfLimits(t *testing.T) {
 	}
 }
 
-// What refills is granted to the millitoken, in whatever steps it is asked for, and a limit whose period
-// changes keeps the part of a millitoken that it had.
+// A share refills exactly to the millitoken, in whatever steps it is used, and a limit whose period
+// changes keeps its fraction of a millitoken.
 func TestALocalShareRefillsExactly(t *testing.T) {
 	seven := lim("rpm", 7, 7, time.Minute)
 	all, n := desk.NewLocals(100, newDesks(10)), acmeGPT
@@ -498,8 +500,8 @@ func TestALocalShareRefillsExactly(t *testing.T) {
 	}
 }
 
-// For a new bucket eight old ones are looked at. Those that are not full are not looked at again before all
-// others, so one that is full further behind is found by a later request.
+// For a new bucket, eight old ones are checked. Buckets that are not full are not checked again
+// before all others, so a later request finds a full one further on.
 func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 	const now, size = 1_000_000, 20
 	want := func(i int) decide.Want {
@@ -524,7 +526,7 @@ func TestFullLocalBucketsAreSoughtInTurns(t *testing.T) {
 	}
 }
 
-// Of a cascade whose parent is not known, this process grants what it knows.
+// In a cascade whose parent is unknown, this process grants by the levels it knows.
 func TestLocalGrantsIgnoreUnknownParents(t *testing.T) {
 	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	org := layout.EntityKey(l.namespace, "org")
@@ -543,9 +545,9 @@ func TestLocalGrantsIgnoreUnknownParents(t *testing.T) {
 	}
 }
 
-// What a lease has cost in the end is owed by its bucket also if that was full, and has been forgotten for others,
-// meanwhile. One that has cost what was taken ends without a trace. Such buckets are forgotten again when they are
-// full.
+// The final costs of a lease are charged to its bucket even if that was full, and was evicted,
+// meanwhile. A lease that cost exactly the taken tokens ends without a trace. Such buckets are
+// evicted again when they are full.
 func TestLocalLeasesOfAForgottenBucket(t *testing.T) {
 	for cost, owes := range map[int64]bool{1: false, 101: true} {
 		w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 100})
@@ -569,7 +571,7 @@ func TestLocalLeasesOfAForgottenBucket(t *testing.T) {
 		}
 		if owes {
 			w.advance(time.Minute)
-			deniedBy(t, l, req("forgotten")) // it owes 80 tokens
+			deniedBy(t, l, req("forgotten")) // its debt is 80 tokens
 		}
 		w.advance(time.Hour)
 		must(t, l, req("one more"))
@@ -579,7 +581,7 @@ func TestLocalLeasesOfAForgottenBucket(t *testing.T) {
 	}
 }
 
-// A circle of parents, and a fifth level, are no reason to charge anybody while the table is down either.
+// A circle of parents, or a fifth level, charges nothing while the table is down either.
 func TestLocalGrantsNothingToBadParents(t *testing.T) {
 	levels := []string{acme, "team", "org", "root", "world"}
 	for _, parents := range []map[string]string{
@@ -590,7 +592,7 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 		for child, parent := range parents {
 			w.entity(l, child, parent)
 		}
-		for _, id := range levels { // what is stored of each is known
+		for _, id := range levels { // caches the configuration of each
 			l.Acquire(t.Context(), Request{Entity: id, Resource: gpt, Costs: Costs{"rpm": 1}})
 		}
 		check.MustBe(t, check.Err(l.Acquire(t.Context(), stored(Costs{"rpm": 1}))), ErrInvalid)
@@ -598,7 +600,7 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 		if len(parents) == len(levels) {
 			must(t, l, Request{Entity: "team", Resource: gpt, Costs: Costs{"rpm": 1}}) // four levels
 		}
-		for range desk.BreaksAfter { // until nobody asks the table any more
+		for range desk.BreaksAfter { // until no more calls are sent
 			l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 		}
 		if lease, err := l.Acquire(t.Context(), stored(Costs{"rpm": 1})); err == nil {
@@ -614,13 +616,13 @@ func TestLocalGrantsNothingToBadParents(t *testing.T) {
 	}
 }
 
-// What a local share has granted on Monday is not given back on Tuesday; on Monday it is. What work of Monday has cost
-// more is taken on Tuesday, when it is settled.
+// A local share granted on Monday is not given back on Tuesday; on Monday it is. Additional costs
+// of Monday's work are taken on Tuesday, when it is settled.
 func TestLocalLeasesAreSettledInTheirPeriod(t *testing.T) {
 	for _, c := range []struct {
 		passes time.Duration
 		cost   int64
-		left   int // of a share of 5, of which one is taken then
+		left   int // of a share of 5, one of which is taken then
 	}{{0, 0, 4}, {0, 3, 1}, {24 * time.Hour, 0, 4}, {24 * time.Hour, 3, 2}} {
 		inBubble(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50}, func(t *testing.T, w *world, l *Limiter) {
 			w.down()
@@ -634,14 +636,14 @@ func TestLocalLeasesAreSettledInTheirPeriod(t *testing.T) {
 	}
 }
 
-// A parent that is disabled and a limit that is blocked need no decision of the table: they hold under every policy,
-// whether calls are sent and have no answer or are not sent any more.
+// A disabled parent and a blocked limit need no decision of the table: they apply under every
+// policy, whether calls are sent without an answer, or not sent any more.
 func TestNoPolicyGrantsWhatIsRefusedForCertain(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.says(l, "org", gpt, "disabled", item.Bool(true))
 	blocked := asks(Costs{"rpm": 1, "none": 1}, rpm10, Blocked("none"))
 	blocked.Entity = "alone"
-	l.Acquire(t.Context(), stored(Costs{"rpm": 1})) // reads what is stored
+	l.Acquire(t.Context(), stored(Costs{"rpm": 1})) // caches the stored configuration
 	l.Acquire(t.Context(), asks(Costs{"rpm": 1}, rpm10))
 	w.down()
 	for range desk.BreaksAfter + 1 {

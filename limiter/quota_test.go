@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// midnight is when the day of a world ends, in UTC.
+// midnight returns when the day of a world ends, in UTC.
 func midnight(w *world) time.Time { return w.time().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 
 func (w *world) time() time.Time { return time.UnixMilli(w.now.Load()).UTC() }
@@ -78,7 +78,7 @@ func TestQuotaTokensAreNotGivenBackAfterThePeriod(t *testing.T) {
 	}
 }
 
-// Where nothing but such a quota is due, one write finds that out, and nothing follows.
+// If only such a quota is due, one write finds that out, and nothing follows.
 func TestGivingNothingBackIsOneWrite(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configure(l, "", gpt, Quota("rpd", 5, Daily("")))
@@ -91,7 +91,7 @@ func TestGivingNothingBackIsOneWrite(t *testing.T) {
 	}
 }
 
-// Nobody waits in debt for a quota, which its edge would forgive.
+// No request waits in debt for a quota, whose edge would forgive it.
 func TestWaitingForAQuota(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		time.Sleep(time.Hour)
@@ -116,7 +116,7 @@ func TestWaitingForAQuota(t *testing.T) {
 	})
 }
 
-// Months begin on their day, or on their last one where they have no such day.
+// Months begin on their day, or on their last day if they are too short.
 func TestMonthsThatAreTooShort(t *testing.T) {
 	for day, want := range map[int]string{
 		1: "02-01 03-01 04-01", 28: "01-28 02-28 03-28", 29: "01-29 02-28 03-29", 30: "01-30 02-28 03-30",
@@ -188,8 +188,7 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-// What is spent when a limit becomes a quota from the first use is whole again a period later, for every
-// process.
+// Tokens spent when a limit becomes a first-use quota return one period later, in every process.
 func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 	for name, from := range map[string]Limit{
 		"daily": Quota("q", 10, Daily("")), "from five hours": Quota("q", 10, FromFirstUse(5*time.Hour)),
@@ -210,13 +209,13 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 	}
 }
 
-// A lease that takes more behind an edge gives back what it took there, and nothing of before.
+// A lease that takes more after an edge gives back only what it took after it.
 func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		remains int64 // of the new day's 5
 		settled int64 // negative: rolled back
-		another bool  // Charge names another limit only
+		another bool  // Charge names only another limit
 	}{
 		{name: "rolled back", remains: USD(5), settled: -1},
 		{name: "settled to less than before the edge", remains: USD(5), settled: USD(1)},
@@ -251,7 +250,7 @@ func TestLeaseAcrossAnEdgeGivesBackTheNewPeriodOnly(t *testing.T) {
 	}
 }
 
-// A denial of a quota of money is about money, and one of another limit of that name is not.
+// A denial by a money quota is in dollars, and one by another limit of that name is not.
 func TestADenialOfMoneySaysDollars(t *testing.T) {
 	for _, c := range []struct {
 		limit Limit

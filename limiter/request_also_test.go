@@ -15,16 +15,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// everybody is what all requests of these tests take from besides.
+// everybody is the entity from which all requests of these tests also take.
 const everybody = "everybody"
 
-// alsoOf is a request of acme, and of everybody, for rpm of gpt-4.
+// alsoOf returns a request of acme, and of everybody, for rpm of gpt-4.
 func alsoOf(own, all int64) Request {
 	return Request{Entity: acme, Resource: gpt, Costs: Costs{"rpm": own}, Limits: []Limit{PerMinute("rpm", 10)},
 		Also: []Part{{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": all}, Limits: []Limit{PerMinute("rpm", 20)}}}}
 }
 
-// All parts are charged, or none: whoever denies is named.
+// All parts are charged, or none: the denying one is named.
 func TestSeveralKeysAreTakenTogether(t *testing.T) {
 	for _, warm := range []bool{true, false} {
 		w, l := newProcess(t, Options{})
@@ -47,7 +47,8 @@ func TestSeveralKeysAreTakenTogether(t *testing.T) {
 	}
 }
 
-// A part costs what a level of a cascade costs: one write, and no read. All parts are created together.
+// A part costs the same as a level of a cascade: one write, and no read. All parts are created
+// together.
 func TestPartsCostOneWriteEach(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	w.configure(l, "", "", rpm10)
@@ -55,7 +56,7 @@ func TestPartsCostOneWriteEach(t *testing.T) {
 		{Entity: acme, Resource: "search", Costs: Costs{"rpm": 2}},
 		{Entity: everybody, Resource: gpt, Costs: Costs{"rpm": 0}}}}
 	if got := w.calls(func() { must(t, l, req) }); got != "map[BatchGetItem:4 TransactWriteItems:1]" {
-		t.Errorf("cold: %s", got) // the limits of each part, and a look for other shards of all
+		t.Errorf("cold: %s", got) // the limits of each part, and one look for other shards of all
 	}
 	var lease *Lease
 	check.Equal(t, w.calls(func() { lease = must(t, l, req) }), "map[UpdateItem:3]", "warm")
@@ -89,8 +90,8 @@ func TestSeveralKeysCascade(t *testing.T) {
 	w.wantSpent(l, "refused", map[string]int64{acme: 5, "org": 5, "bob": 1, "team": 1})
 }
 
-// An entity that cascades by the time of a charge is charged with its parent, which belongs to its part: what is
-// settled of that is settled of both, and of the other part nothing.
+// If an entity cascades by the time of a charge, it is charged with its parent, which belongs to
+// its part: settlements of that part apply to both, and not to the other part.
 func TestChargeOfAPartThatCascadesSince(t *testing.T) {
 	w, l := family(t, 100, Options{})
 	w.entity(l, acme, "")
@@ -137,7 +138,7 @@ func TestLeasesOfSeveralKeysEnd(t *testing.T) {
 	}
 }
 
-// Bad input names the field, and nothing is called.
+// Invalid input names the field, and makes no call.
 func TestBadSeveralKeys(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	with := func(parts ...Part) Request {
@@ -173,8 +174,8 @@ func TestBadSeveralKeys(t *testing.T) {
 	check.MustBe(t, lease.SettlePart(everybody, gpt, Costs{"tpm": 1}), ErrInvalid)
 }
 
-// One of two writes fails, for each way of failing: what the other took is given back, and the error says what is not
-// known. A write that was applied and whose answer was lost keeps its tokens.
+// One of two writes fails, in every way: the other's tokens are given back, and the error reports
+// unknown outcomes. A write that was applied and whose answer was lost keeps its tokens.
 func TestSeveralKeysUnderFaults(t *testing.T) {
 	for _, entity := range []string{acme, everybody} {
 		for _, c := range []struct {
@@ -208,7 +209,8 @@ func TestSeveralKeysUnderFaults(t *testing.T) {
 	}
 }
 
-// A part is switched off or bypassed for itself: off stops all, a bypass charges the others.
+// Parts are disabled or bypassed separately: a disabled one stops all, a bypassed one leaves the
+// others charged.
 func TestSeveralKeysAndAccess(t *testing.T) {
 	for _, of := range []string{acme, everybody} {
 		for how, want := range map[config.Switch]error{config.SwitchedOff: ErrDisabled, config.Bypassed: nil} {
@@ -229,7 +231,7 @@ func TestSeveralKeysAndAccess(t *testing.T) {
 	}
 }
 
-// Without the table, shares of this process decide about all parts.
+// Without the table, local shares of this process decide about all parts.
 func TestSeveralKeysWithoutTheTable(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50})
 	must(t, l, alsoOf(1, 1))
@@ -250,7 +252,8 @@ func TestSeveralKeysWithoutTheTable(t *testing.T) {
 	check.NoError(t, err)
 }
 
-// A request that waits owes all parts, and goes on when the last one is paid back. One that leaves gives all back.
+// A waiting request has debts in all parts, and continues when the last one is paid back. If it
+// leaves, all are given back.
 func TestSeveralKeysWait(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
@@ -297,7 +300,8 @@ func TestSeveralKeysWithSlots(t *testing.T) {
 	w.wantSpent(l, "again", map[string]int64{acme: 2, everybody: 3})
 }
 
-// Events have the costs of all parts, so that those of all events without an error add up to what is taken.
+// Events have the costs of all parts, so the sum over all events without an error is what was
+// taken.
 func TestEventsOfSeveralKeys(t *testing.T) {
 	w := newWorld(t)
 	sum := Costs{}
@@ -321,7 +325,7 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 	w.wantSpent(l, "in all", map[string]int64{acme: 6, everybody: 4})
 }
 
-// What is held ahead covers a part without a write.
+// Prefetched tokens cover a part without a write.
 func TestSeveralKeysAhead(t *testing.T) {
 	w, l := newProcess(t, Options{Ahead: time.Second})
 	req := alsoOf(1, 1)
@@ -336,7 +340,7 @@ func TestSeveralKeysAhead(t *testing.T) {
 	}
 }
 
-// A bucket that a request names twice, as a part and as a parent, is not charged once by the local share.
+// If a request names a bucket twice, as a part and as a parent, the local share grants nothing.
 func TestNoBucketTwiceWithoutTheTable(t *testing.T) {
 	w, l := family(t, 100, Options{OnUnavailable: PolicyLocal, LocalShare: 100})
 	req := stored(Costs{"rpm": 6})
@@ -345,7 +349,7 @@ func TestNoBucketTwiceWithoutTheTable(t *testing.T) {
 	twice.Also = []Part{{Entity: "org", Resource: gpt, Costs: Costs{"rpm": 60}}}
 	req.Costs = Costs{"rpm": 1}
 	w.down()
-	for range desk.BreaksAfter + 1 { // also once the breaker is open
+	for range desk.BreaksAfter + 1 { // also when the breaker is open
 		must(t, l, req)
 		lease, err := l.Acquire(t.Context(), twice)
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"org/gpt-4"`) {
@@ -354,7 +358,7 @@ func TestNoBucketTwiceWithoutTheTable(t *testing.T) {
 	}
 }
 
-// A request of more parts than buckets are remembered.
+// A request with more parts than remembered buckets.
 func TestMorePartsThanLocalBuckets(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyLocal, LocalShare: 50, MaxBuckets: 1})
 	req := func(kind string) Request {
@@ -375,13 +379,13 @@ func TestMorePartsThanLocalBuckets(t *testing.T) {
 		}
 	}
 	deniedBy(t, l, req("a"))
-	for _, kind := range []string{"b", "c", "a"} { // those before are full again
+	for _, kind := range []string{"b", "c", "a"} { // the earlier ones are full again
 		w.advance(time.Hour)
 		must(t, l, req(kind))
 	}
 }
 
-// A part that is disabled is known, though the configuration of another cannot be read.
+// A disabled part is respected, although the configuration of another cannot be read.
 func TestDisabledPartIsKnownDespiteAnUnreadableOne(t *testing.T) {
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
 	w.configure(l, "", "", rpm10)
@@ -399,7 +403,7 @@ func TestDisabledPartIsKnownDespiteAnUnreadableOne(t *testing.T) {
 	}
 }
 
-// A lease goes by the parts that were asked for, also if the caller uses their memory again.
+// A lease uses the requested parts, even if the caller reuses their memory.
 func TestPartsUsedAgain(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	req := alsoOf(4, 5)
@@ -411,7 +415,7 @@ func TestPartsUsedAgain(t *testing.T) {
 	w.wantSpent(l, "settled", map[string]int64{acme: 5, everybody: 7, "bob": 5})
 }
 
-// A throttled part keeps no other bucket from being asked.
+// A throttled part does not stop calls for other buckets.
 func TestThrottledPartsStopNoOtherBucket(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		must(t, l, alsoOf(1, 1))
@@ -442,7 +446,7 @@ func TestThrottledPartsStopNoOtherBucket(t *testing.T) {
 	})
 }
 
-// The most that a request has is created in one transaction, and charged at once.
+// The largest request is created in one transaction, and charged in parallel.
 func TestMostPartsAndLevels(t *testing.T) {
 	w, l := newProcess(t, Options{MaxBuckets: 3})
 	w.configure(l, "", "", PerMinute("rpm", 100))
@@ -477,7 +481,8 @@ func TestMostPartsAndLevels(t *testing.T) {
 	w.wantSpent(l, "in all", want)
 }
 
-// A client that panics while it writes one part costs that request alone, and what the others took is given back.
+// A client that panics while it writes one part fails only that request, and the other parts'
+// tokens are given back.
 func TestPartsAndPanics(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	must(t, l, alsoOf(1, 1))
@@ -494,7 +499,7 @@ func TestPartsAndPanics(t *testing.T) {
 	must(t, l, alsoOf(1, 1))
 }
 
-// An event names the policy of a request of which the first part is bypassed.
+// An event names the policy of a request whose first part is bypassed.
 func TestPolicyOfABypassedFirstPart(t *testing.T) {
 	w := newWorld(t)
 	var last Event

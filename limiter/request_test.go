@@ -31,8 +31,8 @@ var strange = []string{
 	strings.Repeat("#", 256),
 }
 
-// TestRequestsAreValidated: a bad field is named with its value and with what is
-// accepted, before anything is read or written.
+// TestRequestsAreValidated: an invalid field is named with its value and the accepted values,
+// before anything is read or written.
 func TestRequestsAreValidated(t *testing.T) {
 	good := func(change func(*Request)) Request {
 		r := asks(Costs{"rpm": 1}, rpm10)
@@ -103,11 +103,11 @@ func TestRequestsAreValidated(t *testing.T) {
 			[]string{"Costs key", `"a b"`, "want"}})
 
 	w, l := newProcess(t, Options{OnUnavailable: PolicyAllow})
-	must(t, l, asks(Costs{"rpm": 1}, rpm10)) // also of a bucket that is known
+	must(t, l, asks(Costs{"rpm": 1}, rpm10)) // also for a cached bucket
 	before := w.db.Snapshot()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			for range 2 { // also if the same comes again
+			for range 2 { // also if the same request is repeated
 				lease, err := l.Acquire(t.Context(), c.req)
 				if lease != nil || !errors.Is(err, c.want) {
 					t.Fatalf("got %v, %v; want %v", lease, err, c.want)
@@ -123,7 +123,7 @@ func TestRequestsAreValidated(t *testing.T) {
 	}
 }
 
-// The zero value of each option means what its comment says.
+// The zero value of each option means the default in its comment.
 func TestZeroOptionsAreTheDefaults(t *testing.T) {
 	var none *Options
 	got, err := none.withDefaults()
@@ -134,7 +134,7 @@ func TestZeroOptionsAreTheDefaults(t *testing.T) {
 	want := Options{Namespace: "default", Timeout: 2 * time.Second, DenyFor: time.Second, ConfigTTL: time.Minute,
 		Slack: 30, MaxBuckets: 10_000, MaxShards: 32, OnUnavailable: PolicyBlock, LocalShare: 10}
 	check.Equal(t, fmt.Sprint(got), fmt.Sprint(want))
-	got, err = (&Options{DenyFor: -1, ConfigTTL: -time.Hour}).withDefaults() // negative times stand for none
+	got, err = (&Options{DenyFor: -1, ConfigTTL: -time.Hour}).withDefaults() // negative times mean none
 	if err != nil || got.DenyFor != 0 || got.ConfigTTL != 0 {
 		t.Errorf("%v, %v, %v", got.DenyFor, got.ConfigTTL, err)
 	}
@@ -193,7 +193,7 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 }
 
-// The least and the most of each option are accepted.
+// The smallest and the largest value of each option are accepted.
 func TestOptionsAtTheirBounds(t *testing.T) {
 	for _, o := range []Options{
 		{Namespace: strings.Repeat("n", 256), Timeout: time.Millisecond, DenyFor: time.Millisecond,
@@ -209,13 +209,12 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// unusedClient fails the test by panicking when it is called.
+// unusedClient fails the test with a panic when it is called.
 type unusedClient struct{ DynamoDB }
 
-// TestStrangeNamesAreNames: whatever can be printed names an entity or a
-// resource. Every pair has a bucket of its own with the names as they were given,
-// stored limits of its own, and keys that DynamoDB takes, those of the indexes
-// included.
+// TestStrangeNamesAreNames: everything printable names an entity or a resource. Every pair has a
+// separate bucket with the given names, separate stored limits, and keys that DynamoDB accepts,
+// including index keys.
 func TestStrangeNamesAreNames(t *testing.T) {
 	w, l := newProcess(t, Options{})
 	names := append([]string{"plain"}, strange...)
@@ -248,13 +247,13 @@ func TestStrangeNamesAreNames(t *testing.T) {
 	}
 }
 
-// indexBytes is how long the keys of an index may be.
+// indexBytes is the greatest length of index keys.
 var indexBytes = map[string]int{
 	item.AttrGSI1PK: 2048, item.AttrGSI2PK: 2048, item.AttrGSI3PK: 2048, item.AttrGSI4PK: 2048,
 	item.AttrGSI1SK: 1024, item.AttrGSI2SK: 1024, item.AttrGSI3SK: 1024, item.AttrGSI4SK: 1024,
 }
 
-// TestHashedSecrets: a hash of a key names an entity, for Python clients too.
+// TestHashedSecrets: a hash of a key is a valid entity, for Python clients too.
 func TestHashedSecrets(t *testing.T) {
 	a, b := Hashed("sk-live-1"), Hashed("sk-live-2")
 	if a == b || a != "sha256:f8dc9db173eec64bf3a2a7fc33243e7e" {

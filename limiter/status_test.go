@@ -10,7 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// A status of a quota says when it is whole, and a floor is shown in whole tokens. See TestStatusesComeTrue for rates.
+// A quota's status says when it is whole, and a floor is shown in whole tokens. See
+// TestStatusesComeTrue for rates.
 func TestStatusesOfQuotas(t *testing.T) {
 	day := 24 * time.Hour
 	daily := bucket.Limit{Name: "rpd", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -24,7 +25,7 @@ func TestStatusesOfQuotas(t *testing.T) {
 	}
 }
 
-// It is unknown when slots in use will be free, whatever a class of requests leaves to others.
+// The status of slots cannot say when they will be free, whatever the floor of a class.
 func TestStatusesOfSlots(t *testing.T) {
 	jobs := InFlight("jobs", 10, 5*time.Second).stored()
 	for milli, after := range map[int64]time.Duration{10_000: 0, 9000: longestWait, 0: longestWait} {
@@ -35,9 +36,9 @@ func TestStatusesOfSlots(t *testing.T) {
 	}
 }
 
-// What a status tells of any level comes true: after RefillAfter, and not a millisecond before, there is
-// a token more than remains, and after ResetAfter the limit is full. What others hold has no room before
-// it is over, and what is left to others does not count.
+// Every status comes true: after RefillAfter, and not a millisecond before, there is one token more
+// than Remaining, and after ResetAfter the limit is full. Held tokens of others leave no room until
+// they expire, and floors do not count.
 func TestStatusesComeTrue(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 3))
 	held, floors, full := 0, 0, 0
@@ -89,9 +90,9 @@ func TestStatusesComeTrue(t *testing.T) {
 	}
 }
 
-// TestNewLimitsRemainFull: a limit that the bucket does not have
-// yet starts full, so what is left of it is its capacity: for whoever knows the bucket,
-// for whoever does not, in a denial, and in the lease that brings it there.
+// TestNewLimitsRemainFull: a limit new to the bucket starts full, so its capacity remains: for a
+// process with an image of the bucket, for a new one, in a denial, and in the first lease with that
+// limit.
 func TestNewLimitsRemainFull(t *testing.T) {
 	rpm40, tpm := PerMinute("rpm", 40), PerMinute("tpm", 500)
 	for _, parts := range []int{1, 4} {
@@ -111,7 +112,7 @@ func TestNewLimitsRemainFull(t *testing.T) {
 			}
 		}
 		w.advance(time.Minute)
-		must(t, l, asks(Costs{"rpm": 40}, rpm40)).Rollback(t.Context()) // now all shards are known
+		must(t, l, asks(Costs{"rpm": 40}, rpm40)).Rollback(t.Context()) // reads all shards
 		lease := must(t, l, asks(Costs{"rpm": 1, "tpm": 20}, rpm40, tpm))
 		if s := lease.Status(); s[1].Limit != "tpm" || s[1].Remaining != 480 {
 			t.Errorf("%d shards: granted with %+v, want 480 left", parts, s)
@@ -119,8 +120,8 @@ func TestNewLimitsRemainFull(t *testing.T) {
 	}
 }
 
-// TestRemainingCanBeHad: what a denial and a lease say is left of a bucket of several
-// shards is what one request can have. Fractions of tokens on each are not.
+// TestRemainingCanBeHad: the remaining tokens in a denial or a lease of a sharded bucket are what
+// one request can get. Fractions of tokens on each shard are not.
 func TestRemainingCanBeHad(t *testing.T) {
 	for _, shards := range []int{1, 8, 32} {
 		w, l := newProcess(t, Options{})
@@ -129,7 +130,7 @@ func TestRemainingCanBeHad(t *testing.T) {
 		if shards > 1 {
 			w.split(l, shards)
 		}
-		for range shards + 2 { // all shards are known, and empty
+		for range shards + 2 { // all shards are read, and empty
 			l.Acquire(t.Context(), asks(Costs{"rps": 320}, limit))
 		}
 		drain(t, l, asks(Costs{"rps": 1}, limit))

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Those who sleep go on sooner when somebody leaves from before them, and only those.
+// Sleepers continue sooner when a request before them leaves, and only those.
 func TestWaitersBehindACanceledOneGoOn(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
@@ -53,7 +53,7 @@ func TestWaitersBehindACanceledOneGoOn(t *testing.T) {
 	})
 }
 
-// A cascade sleeps for the level that owes longest.
+// A cascade sleeps for the level with the longest debt.
 func TestCascadeSleepsForBothLevels(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
@@ -70,7 +70,7 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 			done <- time.Since(begin).Round(time.Second)
 		}()
 		time.Sleep(time.Second)
-		parent.Rollback(t.Context()) // the child owes 6 still
+		parent.Rollback(t.Context()) // the child's debt is still 6
 		time.Sleep(time.Second)
 		child.Settle(Costs{"rpm": 6})
 		child.Commit(t.Context())
@@ -78,14 +78,16 @@ func TestCascadeSleepsForBothLevels(t *testing.T) {
 	})
 }
 
-// What a lease gives back that has taken from several shards, those who sleep behind it hear as
-// well. Two shards of 5 earn a token in two seconds each. Who comes last owes 6 on each of them,
-// which is 12 seconds. If one leaves that waits, it is 3, and 1 if a lease of 10 cost nothing.
+// When a lease on several shards gives tokens back, the sleepers behind it are woken as well. Two
+// shards of 5 refill one token in two seconds each. The last request has a debt of 6 on each of
+// them, which is 12 seconds. If a waiter before it leaves, it is 3, and 1 if a lease of 10 cost
+// nothing.
 func TestWaitersBehindALeaseOnSeveralShards(t *testing.T) {
 	limit := PerMinute("rpm", 60).WithCapacity(10)
 	for _, c := range []struct {
 		name string
-		// before takes all that the shards hold, and 6 more, and returns what gives back.
+		// before takes all tokens of the shards, and 6 more, and returns a function that gives
+		// back.
 		before func(*testing.T, *Limiter) (end func() error)
 		slept  time.Duration
 	}{
@@ -126,8 +128,9 @@ func TestWaitersBehindALeaseOnSeveralShards(t *testing.T) {
 	}
 }
 
-// leavers is clients of each process that wait again and again for some tokens, and leave now and then: by a deadline
-// that is known before, if there is one, or without. Each grant is told at the instant at which its caller goes on.
+// leavers is clients of each process that wait again and again for some tokens, and sometimes
+// leave: at a deadline known in advance, if there is one, or without. Each grant is reported at the
+// instant at which its caller continues.
 func leavers(ctx context.Context, processes []*Limiter, clients int, r *rand.Rand, limit Limit, deadline, leaves int,
 	granted func(cost int64)) {
 	var mu sync.Mutex
@@ -160,15 +163,15 @@ func leavers(ctx context.Context, processes []*Limiter, clients int, r *rand.Ran
 	all.Wait()
 }
 
-// However many leave, what goes on is never more than the limit allows: nobody sleeps
-// on tokens that came back, while those who come later take as many. Without waking,
-// the worst excess of these schedules is 7 tokens, and 14 on two shards.
+// However many leave, the requests that continue never exceed the limit: no sleeper uses returned
+// tokens that later requests take as well. Without waking, the worst excess of these schedules is 7
+// tokens, and 14 on two shards.
 //
-// A request that owes on both shards begins when the later debt is paid back. The other shard has
-// earned its part by then, and goes on earning for others. What waits so is at most what a shard
-// earns while a debt of its whole share is paid back: its share, 10 tokens. Both shards may be the
-// early one, each for another request, so the two see up to the capacity on top. That those who
-// sleep behind several shards are woken is played below.
+// A request with a debt on both shards begins when the later debt is paid back. The other shard has
+// refilled its part by then, and continues to refill for others. These waiting tokens are at most
+// the refill of a shard while a debt of its whole share is paid back: its share, 10 tokens. Either
+// shard may be the early one, for different requests, so the two see up to the capacity on top.
+// Another test covers waking the sleepers behind several shards.
 func TestWakingAdmitsNoMore(t *testing.T) {
 	for seed := range uint64(10) {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -195,7 +198,7 @@ func TestWakingAdmitsNoMore(t *testing.T) {
 	}
 }
 
-// However many leave in other processes, those who go on have never got more, in all, than
+// However many leave in other processes, the continuing requests have never got more in total than
 // the limit has allowed by then.
 func TestLooksAdmitNoMoreInAll(t *testing.T) {
 	limit := PerMinute("rpm", 60).WithCapacity(30)
@@ -215,7 +218,7 @@ func TestLooksAdmitNoMoreInAll(t *testing.T) {
 	}
 }
 
-// asleepFor lets somebody wait, and sends how long it slept, from when it had been charged.
+// asleepFor starts a waiting request, and sends how long it slept after it was charged.
 func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
 	done, begin := make(chan time.Duration, 1), time.Now()
 	go func() {
@@ -226,8 +229,8 @@ func asleepFor(t *testing.T, l *Limiter, req Request) <-chan time.Duration {
 	return done
 }
 
-// Who sleeps for minutes notices within seconds that an operator has reset the bucket, or
-// that another process has given back. All of a process look once.
+// A sleeper of several minutes notices within seconds that an operator has reset the bucket, or
+// that another process has given back. All sleepers of a process share one look.
 func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 	for name, put := range map[string]func(*world, *Limiter, *Lease){
 		"a reset": func(w *world, l *Limiter, _ *Lease) { w.edit(l, 0, item.Item{"b_rpm_tk": item.N(10_000)}) },
@@ -241,8 +244,8 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 				must(t, l, asks(Costs{"rpm": 1}, rpm10))
 				before, _ := reserved(t, other, asks(Costs{"rpm": 10}, rpm10))
 				w.db.ResetStats()
-				first := asleepFor(t, l, asks(Costs{"rpm": 4}, rpm10))  // 5 owed: 30 s
-				second := asleepFor(t, l, asks(Costs{"rpm": 5}, rpm10)) // 10 owed: 60 s
+				first := asleepFor(t, l, asks(Costs{"rpm": 4}, rpm10))  // a debt of 5: 30 s
+				second := asleepFor(t, l, asks(Costs{"rpm": 5}, rpm10)) // a debt of 10: 60 s
 				time.Sleep(10 * time.Second)
 				put(w, l, before)
 				for i, done := range []<-chan time.Duration{first, second} {
@@ -256,7 +259,7 @@ func TestSleepersNoticeTokensOfOthers(t *testing.T) {
 	}
 }
 
-// What a charge has taken for a lease that was closed meanwhile is given back.
+// Tokens charged for a lease that was closed meanwhile are given back.
 func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 	for name, end := range map[string]func(*Lease, context.Context) error{
 		"rollback": (*Lease).Rollback, "commit": (*Lease).Commit,
@@ -276,7 +279,7 @@ func TestChargeOnALeaseThatIsClosedMeanwhile(t *testing.T) {
 	}
 }
 
-// A request that waits for one limit has taken from the other when it asked: that is full
+// A request that waits for one limit has taken from the other when it was called: that one is full
 // again when the request begins.
 func TestWaitTakesFromAllLimitsAtTheCall(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -298,8 +301,8 @@ func TestWaitTakesFromAllLimitsAtTheCall(t *testing.T) {
 	})
 }
 
-// Where the costs of a request that has failed could not be given back, they may be taken, whatever else went
-// wrong. A missing permission stays that, and so does everything where they were given back.
+// If the costs of a failed request could not be given back, they may be taken, whatever other error
+// occurred. A missing permission stays one, and so does every error if the costs were given back.
 func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
 	notBack := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Unavailable)}}}
 	notSetUp := []desk.Trouble{{Op: "rollback", Name: acmeGPT, Errs: []error{memdynamo.Fail(store.Setup)}}}
@@ -312,7 +315,7 @@ func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
 		{memdynamo.Fail(store.Throttled), notBack, store.Unknown},
 		{memdynamo.Fail(store.Unavailable), notBack, store.Unknown}, {memdynamo.Fail(store.Setup), notBack, store.Setup},
 		{memdynamo.Fail(store.Setup), nil, store.Setup}, {ErrUnreadable, notBack, store.Unknown}, {ErrUnreadable, nil, 0},
-		{ErrUnreadable, notSetUp, store.Unknown}, // of the costs, nobody knows
+		{ErrUnreadable, notSetUp, store.Unknown}, // it is unknown whether the costs are taken
 	} {
 		got := failure(desk.Reply{Err: c.err, Others: c.back})
 		_, told := errors.AsType[*SettleError](got)
@@ -323,8 +326,8 @@ func TestCostsThatWereNotGivenBackAreUnknown(t *testing.T) {
 	}
 }
 
-// A request that waits and has no decision on one level owes nothing on another: all is given back, and a lease
-// by policy may go on at once.
+// If a waiting request gets no decision on one level, it leaves no debt on another: everything is
+// given back, and a lease by policy may start immediately.
 func TestWaitOwesNothingWithoutADecision(t *testing.T) {
 	for _, policy := range []Policy{PolicyAllow, PolicyLocal} {
 		w, l := family(t, 100, Options{})
@@ -348,8 +351,8 @@ func TestWaitOwesNothingWithoutADecision(t *testing.T) {
 	}
 }
 
-// Each shard that could not be given back is classified by itself: the caller and the observer learn that one
-// may have been written, whatever another has answered first.
+// Each failed give-back of a shard is classified separately: the caller and the observer see that
+// one may have been written, whatever error another shard returned first.
 func TestEachFailedGiveBackIsClassified(t *testing.T) {
 	first, second := memdynamo.Fail(store.Unavailable), memdynamo.Fail(store.Unknown)
 	got := failure(desk.Reply{Err: &desk.Denied{}, Others: []desk.Trouble{

@@ -21,8 +21,8 @@ import (
 // slots20 is the bucket of these tests: its queue is full at a debt of 20, two seconds.
 var slots20 = PerMinute("rpm", 600).WithCapacity(20)
 
-// TestWaitWaitsForRoom: 200 workers with all the time in the world are served, none of
-// them denied, at the rate of the limit. It prints what that costs.
+// TestWaitWaitsForRoom: 200 workers without deadlines are all served, at the rate of the limit. It
+// prints the cost.
 func TestWaitWaitsForRoom(t *testing.T) {
 	for _, processes := range []int{1, 4, 16} {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -51,7 +51,7 @@ func TestWaitWaitsForRoom(t *testing.T) {
 			}
 			all.Wait()
 			took, writes := time.Since(begin), w.db.Stats().Updates
-			late, passed := 0, 0 // who was passed by somebody, and by how far
+			late, passed := 0, 0 // requests overtaken by others, and by how much
 			for i := range order {
 				if by := slices.Max(order[:i+1]) - order[i]; by > 0 {
 					late, passed = late+1, max(passed, by)
@@ -83,8 +83,8 @@ func TestWaitWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestReserveAtAFullQueue: what Reserve does where the queue is full is an error of its
-// own, with the instant from which there is room, to the millisecond.
+// TestReserveAtAFullQueue: Reserve at a full queue returns a special error, with the instant from
+// which there is room, to the millisecond.
 func TestReserveAtAFullQueue(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		w, l := newProcess(t, Options{})
@@ -122,8 +122,8 @@ func TestReserveAtAFullQueue(t *testing.T) {
 	}
 }
 
-// TestStandingInLine: who stands in line for a place in the queue leaves with its
-// context, is denied when that cannot be met, and fails at once if it can never be.
+// TestStandingInLine: a request in line for the queue leaves with its context, is denied if that
+// cannot be met, and fails immediately if it can never be granted.
 func TestStandingInLine(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		w.db.SetHook(nil)
@@ -155,7 +155,7 @@ func TestStandingInLine(t *testing.T) {
 			{"more than the capacity", 21, -1, ErrTooLarge, 0},
 			{"a context that ends", 1, 3 * time.Second, ErrCanceled, 3 * time.Second},
 		} {
-			if c.name == "a context that ends" { // behind more than can have had their turn by then
+			if c.name == "a context that ends" { // behind more requests than can be served by then
 				for range 60 {
 					go stand(t.Context(), 1)
 				}
@@ -179,7 +179,7 @@ func TestStandingInLine(t *testing.T) {
 		for range 61 {
 			last = max(last, <-first)
 		}
-		if last < 8100*time.Millisecond || last > 8300*time.Millisecond { // 21 owed, and 61 in line
+		if last < 8100*time.Millisecond || last > 8300*time.Millisecond { // a debt of 21, and 61 in line
 			t.Errorf("the last in line after %s, want 8.2s", last)
 		}
 		if l.desks.Waiting.InLine(acmeGPT, "") {
@@ -188,8 +188,8 @@ func TestStandingInLine(t *testing.T) {
 	})
 }
 
-// TestLineMovesWhenThisProcessGivesBack, not only with time. One from the line that was let in meanwhile sleeps no
-// longer either. Its event has the writes of both.
+// TestLineMovesWhenThisProcessGivesBack, not only with time. A request admitted from the line
+// sleeps no longer either. Its event has the writes of both.
 func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 	for after, want := range map[time.Duration]time.Duration{
 		time.Second: 6 * time.Minute, 45 * time.Minute: 45 * time.Minute, // the line asks after half an hour of debt
@@ -227,8 +227,8 @@ func TestLineMovesWhenThisProcessGivesBack(t *testing.T) {
 	}
 }
 
-// TestLineNoticesTokensOfAnOperator, although it would have waited for an hour, and does
-// not ask all the time for that.
+// TestLineNoticesTokensOfAnOperator, although it would have waited for an hour, and without asking
+// all the time.
 func TestLineNoticesTokensOfAnOperator(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		w.db.SetHook(nil)
@@ -259,8 +259,7 @@ func TestLineNoticesTokensOfAnOperator(t *testing.T) {
 	})
 }
 
-// TestLineWhenTheTableIsDown: who stands in line is told so, and the next one has its
-// turn.
+// TestLineWhenTheTableIsDown: the first request in line gets the error, and the next one its turn.
 func TestLineWhenTheTableIsDown(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		l := process()
@@ -283,8 +282,8 @@ func TestLineWhenTheTableIsDown(t *testing.T) {
 	})
 }
 
-// TestQueueFullIsNoReasonToGoOn if tokens that were taken could not be given back: the
-// caller is told of them, and nothing is tried again.
+// TestQueueFullIsNoReasonToGoOn if taken tokens could not be given back: the caller gets that
+// error, and nothing is retried.
 func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
 	full, kept := &LimitError{full: true}, &SettleError{Op: "rollback", Err: ErrUnknown}
 	for _, c := range []struct {
@@ -300,11 +299,11 @@ func TestQueueFullIsNoReasonToGoOn(t *testing.T) {
 	}
 }
 
-// The first in a line waits at random for up to what refills half a capacity; for up to a capacity if
-// others took the room, for half of one at least if they did again, and never longer: then all debt is
-// paid back. At the edge of a quota all ask within 2 s.
+// The first in a line waits at random for up to the refill time of half a capacity; up to a
+// capacity if others took the room, at least half of one if they did so again, and never longer: by
+// then all debt is paid back. At the edge of a quota all ask within 2 s.
 func TestPatienceInLine(t *testing.T) {
-	newWorld(t) // its chance
+	newWorld(t) // seeds its random numbers
 	rate := Status{Limit: "a", Capacity: 100, Refill: 10, Period: time.Second}
 	floored, slow, quota, all := rate, rate, rate, rate
 	floored.Floor, quota.Refill, slow.Period, all.Floor = 50, 0, 24*time.Hour, 100
@@ -333,9 +332,9 @@ func TestPatienceInLine(t *testing.T) {
 	check.Equal(t, (&LimitError{Limit: "a"}).patience(0), 0, "patience for a limit that has no status")
 }
 
-// Behind somebody who was let in, there is room for as many more as fit into what the queue may still owe:
-// up to a capacity. Slots and what is left to others cannot be owed. The tightest limit decides, and one
-// more may always ask.
+// After a request from the line was admitted, as many more may follow as fit into the remaining
+// debt of the queue: up to a capacity. Slots and floors cannot be in debt. The tightest limit
+// decides, and one more may always ask.
 func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 	rate := func(name string, remaining int64) Status {
 		return Status{Limit: name, Capacity: 20, Refill: 20, Period: time.Minute, Remaining: remaining}
@@ -372,8 +371,8 @@ func TestRoomBehindOneThatWasLetIn(t *testing.T) {
 	check.Equal(t, followers(nil, Request{}), 1, "behind one that was not let in")
 }
 
-// Who asks later stands behind those in line for a parent, also if another process has given something back
-// that nobody here has seen.
+// A later request stands behind those in line for a parent, even if another process has given
+// something back that this process has not seen.
 func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		w.db.SetHook(nil)
@@ -410,8 +409,8 @@ func TestTheLineOfACascadeIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// A request that finds the queue of one level full, and may have been charged at another, is told so at once:
-// standing in line would hide it.
+// If a request finds the queue of one level full, and may have been charged at another, it fails
+// immediately: standing in line would hide that.
 func TestALevelThatMayBeChargedEndsTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -423,7 +422,7 @@ func TestALevelThatMayBeChargedEndsTheLine(t *testing.T) {
 		w.configure(l, "org", gpt, PerMinute("rpm", 100), InFlight("jobs", 100, time.Minute))
 		req := asks(Costs{"rpm": 1, "jobs": 1})
 		must(t, l, req).Rollback(t.Context())
-		must(t, other, req) // takes the slot, which this process believes to be free
+		must(t, other, req) // takes the slot, which is free in this process's image
 		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if len(op.Writes) > 0 && op.Writes[0].Target() == w.shards(l, "org", gpt)[0].Key() {
 				return true, memdynamo.Fail(store.Unknown)

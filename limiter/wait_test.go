@@ -34,9 +34,9 @@ func reserved(t testing.TB, l *Limiter, req Request) (*Lease, time.Duration) {
 	return lease, after
 }
 
-// TestLargeWaiterGetsItsShare: eight that want 5 tokens again and again stand
-// beside one that wants 400. It prints what each got in 22 seconds, what that cost
-// and how much of what the limit earned was delivered.
+// TestLargeWaiterGetsItsShare: eight clients that repeatedly want 5 tokens compete with one that
+// wants 400. It prints the grants of each in 22 seconds, the cost, and how much of the refill was
+// delivered.
 func TestLargeWaiterGetsItsShare(t *testing.T) {
 	const length = 22 * time.Second
 	limit := PerSecond("tps", 100).WithCapacity(800)
@@ -99,7 +99,7 @@ func TestLargeWaiterGetsItsShare(t *testing.T) {
 					t.Errorf("%d of %d delivered", delivered, earned)
 				}
 				most := grants(granted)*5/4 + 10
-				if c.own { // images of others are old: a write that is refused, and one that holds
+				if c.own { // images of others are old: a refused write, and one that holds
 					most = grants(granted)*5/2 + 10
 				}
 				if writes > most {
@@ -120,7 +120,7 @@ func grants(by map[int64]int) (n int) {
 	return n
 }
 
-// TestWaitIsFirstComeFirstServed, to the millisecond, in one write each.
+// TestWaitIsFirstComeFirstServed, to the millisecond, with one write each.
 func TestWaitIsFirstComeFirstServed(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		limit := PerSecond("tps", 10)
@@ -147,8 +147,8 @@ func TestWaitIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// TestWaitObeysTheDeadline: what would take longer is denied at once and exactly,
-// also when only the answer tells; what just fits is granted.
+// TestWaitObeysTheDeadline: a request that would take longer is denied immediately and exactly,
+// even if only the answer shows it; one that just fits is granted.
 func TestWaitObeysTheDeadline(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
@@ -182,7 +182,7 @@ func TestWaitObeysTheDeadline(t *testing.T) {
 	}
 }
 
-// TestWaitGivesBackWhenTheCallerGoes, and those who come later find it.
+// TestWaitGivesBackWhenTheCallerGoes, and later requests can use the tokens.
 func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		limit := PerSecond("tps", 10)
@@ -202,7 +202,7 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 			after > 100*time.Millisecond {
 			t.Fatalf("4 after %s and %s: %v, want about 90ms", time.Since(begin), after, err)
 		}
-		// When giving back fails, the caller is told.
+		// If giving back fails, the caller gets the error.
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(300*time.Millisecond, func() {
 			w.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
@@ -216,7 +216,7 @@ func TestWaitGivesBackWhenTheCallerGoes(t *testing.T) {
 	})
 }
 
-// A request that need not wait is granted, or has taken nothing once it has returned, whenever its
+// A request that need not wait is granted, or has taken nothing when it returns, whenever its
 // caller leaves.
 func TestWaitThatNeedNotWaitIsGranted(t *testing.T) {
 	outcomes := map[string]int{}
@@ -246,7 +246,7 @@ func TestWaitThatNeedNotWaitIsGranted(t *testing.T) {
 	}
 }
 
-// emptyFour returns a bucket of four shards of which nothing is left.
+// emptyFour returns an empty bucket of four shards.
 func emptyFour(t *testing.T) (*world, *Limiter, Limit) {
 	w, l := newProcess(t, Options{})
 	limit := PerMinute("rpm", 60)
@@ -257,8 +257,8 @@ func emptyFour(t *testing.T) (*world, *Limiter, Limit) {
 	return w, l, limit
 }
 
-// TestReserveOwesOnAllShards: a request larger than any share goes into debt on all
-// shards, each its part, and waits no longer than the whole bucket would have it.
+// TestReserveOwesOnAllShards: a request larger than any share goes into debt on all shards, a part
+// on each, and waits no longer than with an undivided bucket.
 func TestReserveOwesOnAllShards(t *testing.T) {
 	w, l, limit := emptyFour(t)
 	lease, after, err := l.Reserve(t.Context(), asks(Costs{"rpm": 40}, limit))
@@ -280,8 +280,8 @@ func TestReserveOwesOnAllShards(t *testing.T) {
 	w.wantHeld(l, limit, 0)
 }
 
-// TestReserveOnSeveralShardsUnderFaults: the transaction that takes from all shards
-// is refused, its answer is lost, or the look after it fails.
+// TestReserveOnSeveralShardsUnderFaults: the transaction that takes from all shards is refused, its
+// answer is lost, or the look after it fails.
 func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 	transaction := func(op memdynamo.Op) bool { return op.Name == memdynamo.TransactWriteItems }
 	for _, c := range []struct {
@@ -328,9 +328,9 @@ func TestReserveOnSeveralShardsUnderFaults(t *testing.T) {
 	}
 }
 
-// TestReservationsThatStayAreUnknown: the images that tell when a request may go on cannot be
-// read, and what it has taken is not given back either. So tokens may be taken: no outcome
-// says that nothing was written, whoever or whatever ended the call.
+// TestReservationsThatStayAreUnknown: the images that show when a request may continue cannot be
+// read, and its tokens cannot be given back either. So tokens may be taken: no outcome says that
+// nothing was written, however the call ended.
 func TestReservationsThatStayAreUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, back := range []store.Kind{store.Unknown, store.Unavailable} {
@@ -370,8 +370,8 @@ func TestReservationsThatStayAreUnknown(t *testing.T) {
 	})
 }
 
-// A process finds the queue full that others have filled since it looked: it gives back what it has
-// taken, and is denied.
+// A process finds the queue full because others have filled it since its last look: it gives its
+// tokens back, and is denied.
 func TestReserveBehindAQueueThatOthersHaveFilled(t *testing.T) {
 	w := newWorld(t)
 	l, other := w.process(Options{}), w.process(Options{})
@@ -394,9 +394,9 @@ func TestReserveBehindAQueueThatOthersHaveFilled(t *testing.T) {
 	}
 }
 
-// A wait that is longer than a Duration can say is the longest one: it is never
-// negative, which callers would take for "at once", and the request is not called
-// too large for a bucket that can hold it.
+// A wait beyond the range of Duration is the longest one: it is never negative, which callers would
+// take for "immediately", and the request is not reported as too large for a bucket that can hold
+// it.
 func TestWaitsOfCenturies(t *testing.T) {
 	for _, limit := range []Limit{
 		PerDay("rpm", 1).WithCapacity(1_000_000),
@@ -421,7 +421,7 @@ func TestWaitsOfCenturies(t *testing.T) {
 	}
 }
 
-// owed returns a bucket that owes more of two limits than is refilled in centuries.
+// owed returns a bucket whose debt in two limits takes centuries to refill.
 func owed(t *testing.T, w *world, l *Limiter) Request {
 	t.Helper()
 	req := asks(Costs{"a": 1, "b": 1}, PerHour("a", 1).WithCapacity(10), PerHour("b", 2).WithCapacity(10))
@@ -430,8 +430,8 @@ func owed(t *testing.T, w *world, l *Limiter) Request {
 	return req
 }
 
-// A Wait with no deadline that finds such a queue stands in line until its caller goes,
-// and does nothing meanwhile.
+// A Wait without a deadline that finds such a queue stands in line until its caller leaves, and
+// does nothing meanwhile.
 func TestWaitForCenturies(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, w *world, l *Limiter) {
 		req := owed(t, w, l)

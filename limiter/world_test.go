@@ -28,7 +28,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The bucket that most tests are about.
+// The bucket of most tests.
 const (
 	acme = "acme"
 	gpt  = "gpt-4"
@@ -36,7 +36,7 @@ const (
 
 var acmeGPT = decide.Name{Entity: acme, Resource: gpt}
 
-// asks is a request on that bucket.
+// asks returns a request for that bucket.
 func asks(costs Costs, limits ...Limit) Request {
 	return Request{Entity: acme, Resource: gpt, Costs: costs, Limits: limits}
 }
@@ -50,8 +50,8 @@ func must(t testing.TB, l *Limiter, req Request) *Lease {
 	return lease
 }
 
-// drain acquires until denied, at one instant, and returns how often that was
-// granted. It waits for the splits that this begins.
+// drain acquires at one instant until it is denied, and returns the number of grants. It waits for
+// the splits that this starts.
 func drain(t testing.TB, l *Limiter, req Request) int {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -68,7 +68,7 @@ func drain(t testing.TB, l *Limiter, req Request) int {
 	}
 }
 
-// bystander returns a process whose calls pass the hook by.
+// bystander returns a process whose calls bypass the hook.
 func (w *world) bystander(like *Limiter) *Limiter {
 	opts := like.opts
 	opts.DenyFor = 0
@@ -94,9 +94,8 @@ func (w *world) shards(l *Limiter, entity, resource string) []table.Shard {
 	return out
 }
 
-// held returns what the bucket holds of a limit right now, in exact tokens. A
-// bucket that is not there is full, and so is a shard that does not have the
-// limit yet.
+// held returns the bucket's current level of a limit, in exact tokens. A missing bucket is full,
+// and so is a shard that does not have the limit yet.
 func (w *world) held(l *Limiter, limit Limit) *big.Rat {
 	w.t.Helper()
 	shards := w.shards(l, acme, gpt)
@@ -126,7 +125,7 @@ func (w *world) used(l *Limiter, limit string) (tokens int64) {
 	return tokens / bucket.Milli
 }
 
-// wantHeld checks what the bucket holds, in tokens.
+// wantHeld checks the bucket's level, in tokens.
 func (w *world) wantHeld(l *Limiter, limit Limit, tokens int64) {
 	w.t.Helper()
 	if got := w.held(l, limit); got.Cmp(big.NewRat(tokens, 1)) != 0 {
@@ -134,8 +133,8 @@ func (w *world) wantHeld(l *Limiter, limit Limit, tokens int64) {
 	}
 }
 
-// sharesAddUp checks I3 at every instant so far: the shares of the shards that
-// exist never add up to more than the whole.
+// sharesAddUp checks I3 at every instant so far: the shares of the existing shards never add up to
+// more than the whole.
 func (w *world) sharesAddUp(l *Limiter) {
 	w.t.Helper()
 	counts, whole := map[int]int{}, int64(0)
@@ -160,8 +159,8 @@ func (w *world) sharesAddUp(l *Limiter) {
 		}
 		b, err := table.DecodeShard(c.New)
 		check.Must(w.t, err)
-		// The two halves of a split are two changes of one transaction: the
-		// keeping half comes first.
+		// The two halves of a split are two changes of one transaction: the keeping half comes
+		// first.
 		if count(k, b.State.Shards); whole > 1<<20 {
 			w.t.Fatalf("after change %d of shard %d the shares add up to %.3f of the whole; counts by shard: %v",
 				c.Seq, k, float64(whole)/(1<<20), counts)
@@ -169,8 +168,7 @@ func (w *world) sharesAddUp(l *Limiter) {
 	}
 }
 
-// edit changes attributes of a stored shard as a foreign writer would; nil
-// removes one.
+// edit changes attributes of a stored shard like another writer; nil removes one.
 func (w *world) edit(l *Limiter, shard int, attrs item.Item) {
 	w.t.Helper()
 	it := w.db.Item(layout.BucketKey(l.namespace, acme, gpt, shard))
@@ -187,10 +185,9 @@ func (w *world) edit(l *Limiter, shard int, attrs item.Item) {
 	w.db.Store(it)
 }
 
-// heat exhausts the write meter of a shard and makes it refill so slowly that it
-// stays so: whoever writes to the shard finds a hot partition. The meter's rate
-// changes each time, because a process that has seen the image before does not
-// look at a level that changes behind its back.
+// heat exhausts the write meter of a shard, with a refill so slow that it stays empty: every writer
+// to the shard finds a hot partition. The meter's rate changes each time, because a process with an
+// earlier image would not notice another change of the level.
 func (w *world) heat(l *Limiter, shard int) {
 	w.t.Helper()
 	rate := item.N(1)
@@ -200,7 +197,7 @@ func (w *world) heat(l *Limiter, shard int) {
 	w.edit(l, shard, item.Item{"b_wcu_tk": item.N(-1_000_000_000), "b_wcu_ra": rate})
 }
 
-// split doubles shard 0 until there are n shards, all of them following.
+// split doubles shard 0 until there are n shards, and the others follow.
 func (w *world) split(l *Limiter, n int) {
 	w.t.Helper()
 	w.splitOf(l, acme, n)
@@ -238,8 +235,8 @@ func (w *world) configurePolicy(l *Limiter, policy string, limits ...Limit) {
 // isWrite reports whether a call is one that changes buckets.
 func isWrite(op memdynamo.Op) bool { return op.Name != memdynamo.BatchGetItem }
 
-// onCall returns a hook that lets all calls pass but the nth (from 0) that
-// matches, which f decides on.
+// onCall returns a hook that passes all calls except the nth matching one (from 0), which f
+// decides.
 func onCall(match func(memdynamo.Op) bool, nth int, f memdynamo.Hook) memdynamo.Hook {
 	calls := make(chan int, 1)
 	calls <- 0
@@ -256,8 +253,8 @@ func onCall(match func(memdynamo.Op) bool, nth int, f memdynamo.Hook) memdynamo.
 	}
 }
 
-// refusedNow is the refusal of a write whose condition would have held: as if
-// somebody had changed the item and changed it back.
+// refusedNow returns the refusal of a write whose condition would have held, as if the item had
+// been changed and changed back.
 func (w *world) refusedNow(op memdynamo.Op) error {
 	if op.Name == memdynamo.TransactWriteItems {
 		c := &store.Canceled{Reasons: make([]store.Reason, len(op.Writes))}
@@ -267,7 +264,7 @@ func (w *world) refusedNow(op memdynamo.Op) error {
 	return &store.Refused{Old: w.db.Item(op.Writes[0].Target())}
 }
 
-// seen returns what a process knows of the shards of the bucket.
+// seen returns a process's images of the bucket's shards.
 func seen(l *Limiter) map[int]decide.Seen {
 	out, k := make(map[int]decide.Seen), l.desks.Of(acmeGPT)
 	for i := range bucket.MaxShards {
@@ -305,8 +302,8 @@ func (w *world) sameTable(before *memdynamo.DB) {
 	}
 }
 
-// oneByOne lets calls into a hook that counts one by one: the shards of a lease are settled at
-// once. The hook must not sleep.
+// oneByOne calls a hook that counts for one call at a time, because the shards of a lease are
+// settled in parallel. The hook must not sleep.
 func oneByOne(hook memdynamo.Hook) memdynamo.Hook {
 	var mu sync.Mutex
 	return func(op memdynamo.Op) (bool, error) {
@@ -316,10 +313,10 @@ func oneByOne(hook memdynamo.Hook) memdynamo.Hook {
 	}
 }
 
-// draws are what chance decides in the tests of this package: which shard a request tries,
-// and how long pauses are. Each world begins with its own, made of the name of the test, so
-// that a test that plays one call after another is the same in every run. With -count each
-// time has others: -count=200 plays 200 of them. DRAWS=7 shifts them all.
+// draws are the random choices of this package's tests: which shard a request tries, and how long
+// pauses are. Each world has its own sequence, derived from the name of the test, so a sequential
+// test is the same in every run. With -count each run has another one: -count=200 runs 200 of them.
+// DRAWS=7 shifts them all.
 type draws struct {
 	state atomic.Uint64
 	begun sync.Map // test name -> *atomic.Uint64, how many worlds have begun
@@ -342,9 +339,9 @@ func (d *draws) begin(test string) {
 	d.state.Store(h.Sum64() + before.(*atomic.Uint64).Add(1)<<32 + d.shift<<16)
 }
 
-// longestPauses makes every pause as long as it may be, until the test ends.
+// longestPauses makes every pause as long as possible, until the test ends.
 func longestPauses(t *testing.T) {
-	// But for some nanoseconds: 3.2 s are a multiple of every bound of a pause.
+	// Except for some nanoseconds: 3.2 s are a multiple of every bound of a pause.
 	before := store.SetRandom(func() uint64 { return 3_200_000_000 })
 	t.Cleanup(func() { store.SetRandom(before) })
 }
@@ -363,7 +360,7 @@ type world struct {
 	db  *memdynamo.DB
 	now atomic.Int64
 
-	mended item.Item // the item that spoil has damaged, as it was
+	mended item.Item // the original of the item that spoil has damaged
 }
 
 func newWorld(t testing.TB) *world {
@@ -376,19 +373,19 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) advance(d time.Duration) { w.now.Add(d.Milliseconds()) }
 
-// ages is a bound that no call comes near, however slow the machine is: what is
-// bounded by real time in a test gets it.
+// ages is a bound that no call reaches, however slow the machine is, for tests bounded by real
+// time.
 const ages = 24 * time.Hour
 
 const ms = time.Millisecond
 
-// process returns a limiter with caches of its own, on a namespace that it
-// registers if need be. Only a test that says so has a bound that matters; it runs in
-// a bubble of testing/synctest then, because bounds are about real time.
+// process returns a limiter with its own caches, on a namespace that it registers if necessary.
+// Only tests that set a bound have a relevant one; they run in a bubble of testing/synctest,
+// because bounds are about real time.
 func (w *world) process(opts Options) *Limiter {
 	w.t.Helper()
 	opts.Register = true
-	calm := opts.Timeout == 0 // nothing hangs: a read takes as long as the machine needs for it
+	calm := opts.Timeout == 0 // nothing hangs: a read takes as long as the machine needs
 	if calm {
 		opts.Timeout = ages
 	}
@@ -422,14 +419,14 @@ func bubble(f func(t *testing.T)) func(t *testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
-// virtual returns a world within a bubble: its clock is that of the bubble, and a call takes a trip.
+// virtual returns a world within a bubble: it uses the bubble's clock, and a call takes a trip.
 func virtual(t testing.TB, trip time.Duration) *world {
 	w := &world{t: t, db: memdynamo.New(func() int64 { return time.Now().UnixMilli() })}
 	w.db.SetHook(takes(trip))
 	return w
 }
 
-// takes returns a hook with which every call takes so long.
+// takes returns a hook with which every call takes a trip.
 func takes(trip time.Duration) memdynamo.Hook {
 	return func(memdynamo.Op) (bool, error) { time.Sleep(trip); return true, nil }
 }
@@ -443,7 +440,7 @@ func (w *world) started(opts Options) *Limiter {
 	return l
 }
 
-// inTime runs f in a virtual world, in which a call takes two milliseconds.
+// inTime runs f in a virtual world in which a call takes two milliseconds.
 func inTime(t *testing.T, f func(t *testing.T, w *world, process func() *Limiter)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := virtual(t, 2*ms)
