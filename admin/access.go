@@ -105,7 +105,7 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 	if err != nil {
 		return Reached{}, err
 	}
-	return n.decide(ctx, at, n.stampAccess, func(says *config.Access) { says.Switch = to.Switch })
+	return n.decide(ctx, at, func(says *config.Access) { says.Switch = to.Switch })
 }
 
 // SetCascade stores whether requests at a scope are also charged to the parent, and records that.
@@ -118,13 +118,11 @@ func (n *Namespace) SetCascade(ctx context.Context, at Scope, c Cascade) (Reache
 	if err != nil {
 		return Reached{}, err
 	}
-	return n.decide(ctx, at, n.stampParent, func(says *config.Access) { says.Cascade = to.Cascade })
+	return n.decide(ctx, at, func(says *config.Access) { says.Cascade = to.Cascade })
 }
 
 // decide stores the access of a scope as edit changes it, and stamps its buckets.
-func (n *Namespace) decide(
-	ctx context.Context, at Scope, stamp func(context.Context, Scope) (bool, error), edit func(*config.Access),
-) (Reached, error) {
+func (n *Namespace) decide(ctx context.Context, at Scope, edit func(*config.Access)) (Reached, error) {
 	err := at.validate()
 	if err == nil && at == (Scope{}) {
 		err = validate.Invalid("scope", at.String(), "an entity, a resource or both")
@@ -141,5 +139,5 @@ func (n *Namespace) decide(
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)
 	}
-	return n.eachBucket(ctx, at, "mark", stamp)
+	return n.eachBucket(ctx, at, "mark", n.stampBucket)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -27,14 +26,13 @@ func (d *description) write(a Action) item.Write {
 
 // event returns the audit event of the write.
 func (d *description) event(id string, a Action) event {
-	e := event{subject: layout.EntitySubject(id), action: ledger.ActionEntityUpdated, details: config.EntitySet(d.want)}
 	switch a {
 	case ActionCreate:
-		e.action = ledger.ActionEntityCreated
+		return entitySet(d.want, ledger.ActionEntityCreated)
 	case ActionDelete:
-		e.action, e.details = ledger.ActionEntityDeleted, config.EntityDeleted(1)
+		return entityDeleted(id, 1)
 	}
-	return e
+	return entitySet(d.want, ledger.ActionEntityUpdated)
 }
 
 // mustGoAlone reports whether a step about a description cannot be stored together with others. Its
@@ -49,7 +47,7 @@ func (s Step) mustGoAlone(now map[item.Key]item.Item, ns string) bool {
 func (n *Namespace) describe(ctx context.Context, s Step) error {
 	id, e := s.Scope.Entity, s.entity
 	if s.Action != ActionDelete {
-		err := n.writeEntity(ctx, e.want, e.event(id, s.Action).action, e.write(s.Action), ErrBusy)
+		err := n.writeEntity(ctx, e.want, e.event(id, s.Action), e.write(s.Action), ErrBusy)
 		return fail(err, "%s entity %q", s.Action, id)
 	}
 	for child, err := range n.Children(ctx, id) {
@@ -63,9 +61,6 @@ func (n *Namespace) describe(ctx context.Context, s Step) error {
 			return fail(err, "delete entity %q", id)
 		}
 	}
-	scope, err := n.readScope(ctx, Scope{})
-	if err == nil {
-		err = busyIfRefused(n.transact(ctx, e.write(s.Action), n.record(ctx, scope.system, e.event(id, s.Action))))
-	}
+	err := busyIfRefused(n.transactRecorded(ctx, e.event(id, s.Action), e.write(s.Action)))
 	return fail(err, "delete entity %q", id)
 }

@@ -68,14 +68,9 @@ func (n *Namespace) reachStep(ctx context.Context, s Step) error {
 			return err
 		}
 	}
-	again = again && s.Scope != Scope{} // which says nothing else
-	if again || s.From.Access != s.To.Access {
-		if _, err := n.eachBucket(ctx, s.Scope, "mark", n.stampAccess); err != nil {
-			return err
-		}
-	}
-	if again || s.From.Cascade != s.To.Cascade {
-		_, err := n.eachBucket(ctx, s.Scope, "mark", n.stampParent)
+	says := s.From.Access != s.To.Access || s.From.Cascade != s.To.Cascade
+	if says || again && s.Scope != (Scope{}) { // which says nothing else
+		_, err := n.eachBucket(ctx, s.Scope, "mark", n.stampBucket)
 		return err
 	}
 	return nil

@@ -75,8 +75,7 @@ func (n *Namespace) CreateEntity(ctx context.Context, e Entity) (Entity, error) 
 		return Entity{}, err
 	}
 	stored.CreatedAt = layout.Timestamp(n.table.now())
-	put := stored.Create()
-	err = n.writeEntity(ctx, stored, ledger.ActionEntityCreated, put, ErrExists)
+	err = n.writeEntity(ctx, stored, entitySet(stored, ledger.ActionEntityCreated), stored.Create(), ErrExists)
 	return entityOf(stored), fail(err, "create entity %q", e.ID)
 }
 
@@ -94,7 +93,8 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 		return Entity{}, err
 	}
 	stored.CreatedAt = layout.Timestamp(was.CreatedAt.UnixMilli())
-	if err := n.writeEntity(ctx, stored, ledger.ActionEntityUpdated, stored.Update(), ErrNotFound); err != nil {
+	err = n.writeEntity(ctx, stored, entitySet(stored, ledger.ActionEntityUpdated), stored.Update(), ErrNotFound)
+	if err != nil {
 		return Entity{}, fail(err, "update entity %q", e.ID)
 	}
 	err = n.adopt(ctx, e.ID)
@@ -141,23 +141,18 @@ func (n *Namespace) move(ctx context.Context, id, parent string) (config.Entity,
 	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
 	move := e.Move()
 	move.If = conditionOn(stored)
-	return e, n.writeEntity(ctx, e, ledger.ActionEntityUpdated, move, errChanged)
+	return e, n.writeEntity(ctx, e, entitySet(e, ledger.ActionEntityUpdated), move, errChanged)
 }
 
 // writeEntity stores an entity on the condition that its ancestors are those that
 // were looked at. taken is the error if the entity itself is in the way.
-func (n *Namespace) writeEntity(
-	ctx context.Context, e config.Entity, action string, write item.Write, taken error,
-) error {
+func (n *Namespace) writeEntity(ctx context.Context, e config.Entity, record event, write item.Write, taken error) error {
 	return untilHeld(func() error {
-		system, checks, err := n.ancestors(ctx, e)
+		checks, err := n.ancestors(ctx, e)
 		if err != nil {
 			return err
 		}
-		record := n.record(ctx, system, event{
-			subject: layout.EntitySubject(e.ID), action: action, details: config.EntitySet(e),
-		})
-		err = n.transact(ctx, append([]item.Write{write, record}, checks...)...)
+		err = n.transactRecorded(ctx, record, append([]item.Write{write}, checks...)...)
 		if reasons, raced := refused(err); raced && reasons[0].Refused {
 			return taken
 		}
@@ -172,13 +167,7 @@ const maxAncestors = 32
 // ancestors looks at the parents of an entity, up to the last one. The checks hold
 // while they are what they are, so that no two changes at the same time make a
 // circle.
-func (n *Namespace) ancestors(
-	ctx context.Context, e config.Entity,
-) (system config.Config, checks []item.Write, err error) {
-	s, err := n.readScope(ctx, Scope{})
-	if err != nil {
-		return s.system, nil, err
-	}
+func (n *Namespace) ancestors(ctx context.Context, e config.Entity) (checks []item.Write, err error) {
 	_, err = line(e.ID, func(id string) (string, error) {
 		if id == e.ID {
 			return e.Parent, nil
@@ -193,7 +182,7 @@ func (n *Namespace) ancestors(
 		checks = append(checks, p.Unchanged())
 		return p.Parent, nil
 	})
-	return s.system, checks, err
+	return checks, err
 }
 
 // Entity returns an entity; the error is ErrNotFound if it is not described.

@@ -6,7 +6,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -100,16 +99,8 @@ func (n *Namespace) dropConfig(ctx context.Context, c config.Config) (dropped in
 // dropEntity removes the description of an entity last, if there is one, and records the
 // deletion in the same transaction. Where there was nothing, nothing is recorded.
 func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (dropped int, err error) {
-	s, err := n.readScope(ctx, Scope{})
-	if err != nil {
-		return 0, err
-	}
-	record := func(removed int, writes ...item.Write) error {
-		return n.transact(ctx, append(writes, n.record(ctx, s.system, event{
-			subject: layout.EntitySubject(id), action: ledger.ActionEntityDeleted, details: config.EntityDeleted(removed),
-		}))...)
-	}
-	err = record(removed+1, item.Delete{Key: layout.EntityKey(n.id, id), If: item.Exists(item.AttrPK)})
+	described := item.Delete{Key: layout.EntityKey(n.id, id), If: item.Exists(item.AttrPK)}
+	err = n.transactRecorded(ctx, entityDeleted(id, removed+1), described)
 	if err == nil {
 		return 1, nil
 	}
@@ -119,5 +110,5 @@ func (n *Namespace) dropEntity(ctx context.Context, id string, removed int) (dro
 	if removed == 0 {
 		return 0, nil
 	}
-	return 0, record(removed)
+	return 0, n.transactRecorded(ctx, entityDeleted(id, removed))
 }

@@ -186,17 +186,15 @@ func (n *Namespace) raise(ctx context.Context, r raising) (map[string]int64, err
 }
 
 // raiseOnce makes one attempt.
-func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]int64, err error) {
+func (n *Namespace) raiseOnce(ctx context.Context, r raising) (map[string]int64, error) {
 	shards, err := n.shards(ctx, r.of.Entity, r.of.Resource)
-	if err != nil {
-		return nil, err
-	}
 	now := n.table.now()
 	var fresh *table.NewBucket
-	if len(shards) == 0 && r.creates {
-		if fresh, shards, err = n.fresh(ctx, r, now); err != nil {
-			return nil, err
-		}
+	if err == nil && len(shards) == 0 && r.creates {
+		fresh, shards, err = n.fresh(ctx, r, now)
+	}
+	if err != nil || len(shards) == 0 && n.once == "" {
+		return nil, err
 	}
 	g := gifts{}
 	if len(shards) > 0 {
@@ -204,39 +202,31 @@ func (n *Namespace) raiseOnce(ctx context.Context, r raising) (added map[string]
 			return nil, err
 		}
 	}
-	added = g.tokens()
 	var writes []item.Write
-	switch {
-	case fresh != nil:
-		fresh.Gifts = g.of(0)
-		put, _ := table.Create(*fresh)
-		writes = append(writes, put)
-	case len(shards) == 0 && n.once == "":
-		return nil, nil
-	}
 	for k, b := range shards {
 		if fresh == nil {
 			writes = append(writes, table.Raise(b, g.of(k), now))
+			continue
 		}
+		fresh.Gifts = g.of(k)
+		put, _ := table.Create(*fresh)
+		writes = append(writes, put)
 	}
+	added := g.tokens()
 	if writes, err = n.recorded(ctx, r, added, len(shards), writes); err != nil {
 		return nil, err
 	}
 	wrote := false
 	for some := range slices.Chunk(writes, raiseAtOnce) {
-		if err = n.transact(ctx, some...); err != nil {
-			break
+		switch err := n.transact(ctx, some...); {
+		case err != nil && wrote: // never as if nothing was changed
+			return added, &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: busyIfRefused(err)}
+		case err != nil:
+			return nil, err
 		}
 		wrote = true
 	}
-	switch {
-	case err == nil:
-	case wrote: // never as if nothing was changed
-		err = &store.Failure{Kind: store.Unknown, Op: "TransactWriteItems", Err: busyIfRefused(err)}
-	default:
-		added = nil
-	}
-	return added, err
+	return added, nil
 }
 
 // room is how much a limit has room for on each shard, in millitokens, besides the tokens that

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -65,10 +63,7 @@ func (n *Namespace) recorded(
 	if err != nil {
 		return nil, err
 	}
-	out := []item.Write{n.record(ctx, system.system, event{
-		subject: layout.EntitySubject(r.of.Entity), resource: r.of.Resource, action: r.action,
-		details: ledger.BucketLevels(added, n.once),
-	})}
+	out := []item.Write{n.record(ctx, system.system, n.bucketLevels(r.of, r.action, added))}
 	if n.once != "" {
 		op := n.operationOf(r.of, r.kind)
 		op.Writer, op.Shards, op.Tokens, op.At = n.table.ids.next(n.table.now()), shards, added, n.table.now()

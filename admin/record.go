@@ -67,12 +67,37 @@ func (n *Namespace) transact(ctx context.Context, writes ...item.Write) error {
 	return err
 }
 
+// transactRecorded is transact with the event that records the change.
+func (n *Namespace) transactRecorded(ctx context.Context, e event, writes ...item.Write) error {
+	s, err := n.readScope(ctx, Scope{})
+	if err != nil {
+		return err
+	}
+	return n.transact(ctx, append(writes, n.record(ctx, s.system, e))...)
+}
+
 // event is what an audit event says besides principal and time.
 type event struct {
 	subject  string
 	action   string
 	resource string
 	details  item.Item
+}
+
+// entitySet is the event of an entity that is stored.
+func entitySet(e config.Entity, action string) event {
+	return event{subject: layout.EntitySubject(e.ID), action: action, details: config.EntitySet(e)}
+}
+
+// entityDeleted is the event of an entity that is deleted with so many items.
+func entityDeleted(id string, items int) event {
+	return event{subject: layout.EntitySubject(id), action: ledger.ActionEntityDeleted, details: config.EntityDeleted(items)}
+}
+
+// bucketLevels is the event of a bucket whose limits got tokens; nil: an unknown number.
+func (n *Namespace) bucketLevels(of Scope, action string, added map[string]int64) event {
+	return event{subject: layout.EntitySubject(of.Entity), resource: of.Resource, action: action,
+		details: ledger.BucketLevels(added, n.once)}
 }
 
 // record returns the write that records a change. system is the namespace's stored

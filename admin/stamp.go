@@ -21,22 +21,29 @@ type stamped struct {
 	cascade bool
 }
 
-// stampAccess stamps the shards of a bucket with whether requests are served.
-func (n *Namespace) stampAccess(ctx context.Context, of Scope) (bool, error) {
-	return n.stamp(ctx, of.Entity, n.shardsOf(ctx, of), true, func(k item.Key, s stamped, read int64) item.Update {
-		return config.Stamp(k, s.access, read+config.MaxBypass)
+// onto returns the write that stamps a shard, by a configuration that was read at an instant.
+func (s stamped) onto(shard item.Key, read int64) item.Update {
+	u := config.Stamp(shard, s.access, read+config.MaxBypass)
+	parent := config.Entity{Parent: s.parent, Cascade: s.cascade}.Adopt(shard)
+	u.Set, u.Remove = append(u.Set, parent.Set...), append(u.Remove, parent.Remove...)
+	return u
+}
+
+// stampBucket stamps the shards of a bucket.
+func (n *Namespace) stampBucket(ctx context.Context, of Scope) (bool, error) {
+	return n.stamp(ctx, of.Entity, true, func() (keys []item.Key, err error) {
+		shards, err := n.shards(ctx, of.Entity, of.Resource)
+		for _, b := range shards {
+			keys = append(keys, layout.BucketKey(n.id, of.Entity, of.Resource, b.State.Shard))
+		}
+		return keys, err
 	})
 }
 
-// stampParent stamps the shards of a bucket with the parent of its entity and whether it pays.
-func (n *Namespace) stampParent(ctx context.Context, of Scope) (bool, error) {
-	return n.stamp(ctx, of.Entity, n.shardsOf(ctx, of), true, adoption)
-}
-
-// adopt stamps the buckets of an entity with its parent and whether it pays, and all of them,
-// whatever the entity was before: an earlier call may have ended before it did.
+// adopt stamps the buckets of an entity, all of them, whatever the entity was before: an earlier call may have
+// ended before it did.
 func (n *Namespace) adopt(ctx context.Context, id string) error {
-	_, err := n.stamp(ctx, id, func() (keys []item.Key, err error) {
+	_, err := n.stamp(ctx, id, false, func() (keys []item.Key, err error) {
 		for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, id)) {
 			if err != nil {
 				return nil, err
@@ -44,30 +51,16 @@ func (n *Namespace) adopt(ctx context.Context, id string) error {
 			keys = append(keys, item.KeyOf(it))
 		}
 		return keys, nil
-	}, false, adoption)
+	})
 	return err
 }
 
-func adoption(k item.Key, s stamped, _ int64) item.Update {
-	return config.Entity{Parent: s.parent, Cascade: s.cascade}.Adopt(k)
-}
-
-func (n *Namespace) shardsOf(ctx context.Context, of Scope) func() ([]item.Key, error) {
-	return func() (keys []item.Key, err error) {
-		shards, err := n.shards(ctx, of.Entity, of.Resource)
-		for _, b := range shards {
-			keys = append(keys, layout.BucketKey(n.id, of.Entity, of.Resource, b.State.Shard))
-		}
-		return keys, err
-	}
-}
-
-// stamp stamps the bucket shards of an entity that list returns. It ends when the configuration is
+// stamp stamps the bucket shards of an entity that list returns with whether requests are served, and with the
+// parent of the entity and whether it pays. It ends when the configuration is
 // as they were stamped, and each is there if list is consistent. So if two change it at once, the last
 // stamp equals the configuration.
-func (n *Namespace) stamp(ctx context.Context, id string, list func() ([]item.Key, error), consistent bool,
-	update func(k item.Key, s stamped, read int64) item.Update,
-) (any bool, err error) {
+func (n *Namespace) stamp(ctx context.Context, id string, consistent bool, list func() ([]item.Key, error)) (
+	any bool, err error) {
 	for try := range reachAttempts {
 		keys, err := list()
 		if err != nil || len(keys) == 0 {
@@ -86,7 +79,7 @@ func (n *Namespace) stamp(ctx context.Context, id string, list func() ([]item.Ke
 		done := true
 		for _, k := range keys {
 			_, _, resource, _, _ := layout.ParseBucketPK(k.PK)
-			_, err := n.calls.write(ctx, update(k, was[resource], read))
+			_, err := n.calls.write(ctx, was[resource].onto(k, read))
 			if err != nil && !isRefused(err) { // refused: the shard is gone
 				return any, err
 			}

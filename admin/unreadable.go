@@ -14,10 +14,6 @@ import (
 // as "bucket_reset", in one transaction unless there are very many. If somebody makes, splits
 // or merges one meanwhile it starts anew; what can be read by then is filled.
 func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) error {
-	system, err := n.readScope(ctx, Scope{})
-	if err != nil {
-		return err
-	}
 	return untilHeld(func() error {
 		shards, readable, err := n.shardItems(ctx, entity, resource)
 		if err == nil && readable {
@@ -37,14 +33,11 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 			}
 			shards = shards[:len(shards)-len(some)]
 		}
-		writes := []item.Write{n.record(ctx, system.system, event{
-			subject: layout.EntitySubject(entity), resource: resource, action: ledger.ActionBucketReset,
-			details: ledger.BucketLevels(nil, n.once),
-		})}
+		var writes []item.Write
 		for _, it := range shards {
 			writes = append(writes, table.Discard(it))
 		}
-		return n.transact(ctx, writes...)
+		return n.transactRecorded(ctx, n.bucketLevels(Scope{entity, resource}, ledger.ActionBucketReset, nil), writes...)
 	})
 }
 
