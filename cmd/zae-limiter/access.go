@@ -121,9 +121,8 @@ func decideCommand(a *app, cmd *cobra.Command, decide func(*call, admin.Scope) d
 		set := func() (answer, error) {
 			n, err := d.set()
 			d.shown.Entity, d.shown.Resource, d.shown.Buckets = at.Entity, at.Resource, n.Buckets
-			r := rows{head: []string{"entity", "resource", d.head, "buckets"}}
-			r.add(anyone(at.Entity), anyone(at.Resource), d.shown.Access+d.shown.Cascade, n.Buckets)
-			return answer{value: d.shown, rows: r}, err
+			return single(d.shown, []string{"entity", "resource", d.head, "buckets"},
+				anyone(at.Entity), anyone(at.Resource), d.shown.Access+d.shown.Cascade, n.Buckets), err
 		}
 		return c.change(d.question, at.String()+" ", []string{d.was(was)}, []string{d.to}, set, set)
 	}), &at))

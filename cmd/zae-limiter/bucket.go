@@ -39,6 +39,17 @@ func peekCommand(a *app) *cobra.Command {
 	})
 }
 
+// leftOf are the tokens left of a level and its capacity. A limit without numbers has a word instead.
+func leftOf(l admin.Level) (left, capacity any) {
+	switch {
+	case l.IsUnlimited():
+		return "unlimited", ""
+	case l.IsBlocked():
+		return "blocked", ""
+	}
+	return amountOf(l.Limit, l.Remaining), amountOf(l.Limit, l.Capacity)
+}
+
 func bucketsAnswer(buckets []admin.Bucket) answer {
 	r := rows{head: []string{
 		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of", "denied"}}
@@ -55,13 +66,7 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 			if !l.Stored {
 				of = "bucket"
 			}
-			left, capacity := any(amountOf(l.Limit, l.Remaining)), any(amountOf(l.Limit, l.Capacity))
-			switch {
-			case l.IsUnlimited():
-				left, capacity = "unlimited", ""
-			case l.IsBlocked():
-				left, capacity = "blocked", ""
-			}
+			left, capacity := leftOf(l)
 			for _, r := range l.Raises {
 				capacity = fmt.Sprintf("%v, %s", capacity, r)
 			}
@@ -79,32 +84,33 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 	return answer{value: all, rows: r}
 }
 
-// once returns the namespace where operations are carried out once for an id, if there is one.
-func once(ns *admin.Namespace, id string) (*admin.Namespace, error) {
-	if id == "" {
-		return ns, nil
-	}
-	return ns.Once(id)
+// once is inNamespace with --id, for which an operation is carried out once.
+func (a *app) once(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
+	id := ""
+	a.inNamespace(cmd, func(c *call) (said answer, err error) {
+		if id != "" {
+			if c.ns, err = c.ns.Once(id); err != nil {
+				return said, err
+			}
+		}
+		return f(c)
+	})
+	const about = "carried out once for this id within three days, even if the answer was lost"
+	cmd.Flags().StringVar(&id, "id", "", about)
+	return cmd
 }
 
-const idFlag = "carried out once for this id within three days, even if the answer was lost"
-
 func resetCommand(a *app) *cobra.Command {
-	id := ""
-	cmd := a.inNamespace(&cobra.Command{
+	return a.asks(a.once(&cobra.Command{
 		Use: "reset ENTITY RESOURCE [LIMIT...]", Short: "refill a bucket, all limits or the named ones; forgives debt",
 		Long: "Refill a bucket, all limits or the named ones. Debt is forgiven. A bucket that cannot be\n" +
 			"read is removed, so the next request finds a full one. The command shows the contents\n" +
 			"first, and asks (unless --yes).",
-	}, func(c *call) (answer, error) {
-		return c.reset(id)
-	})
-	cmd.Flags().StringVar(&id, "id", "", idFlag)
-	return a.asks(cmd)
+	}, (*call).reset))
 }
 
 // reset shows what the bucket holds, asks, and fills it up.
-func (c *call) reset(id string) (answer, error) {
+func (c *call) reset() (answer, error) {
 	of := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
 	for b, err := range c.ns.Buckets(c.ctx, of) {
 		switch {
@@ -117,33 +123,23 @@ func (c *call) reset(id string) (answer, error) {
 		}
 	}
 	return c.sure(fmt.Sprintf("Fill bucket %s up?", of), func() (answer, error) {
-		ns, err := once(c.ns, id)
-		if err != nil {
-			return answer{}, err
-		}
-		added, err := ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
+		added, err := c.ns.Reset(c.ctx, c.args[0], c.args[1], c.args[2:]...)
 		return addedAnswer(added), err
 	})
 }
 
 func creditCommand(a *app) *cobra.Command {
-	tokens, id := limiter.Costs{}, ""
-	cmd := a.inNamespace(&cobra.Command{
+	tokens := limiter.Costs{}
+	return a.once(&cobra.Command{
 		Use:   "credit ENTITY RESOURCE LIMIT=AMOUNT...",
 		Short: "add tokens to a bucket: to a rate up to its capacity, to a quota on top of its amount",
 		Example: `  zae-limiter credit acme gpt-4 tpm=5000
   zae-limiter credit acme gpt-4 'budget=$50' --id invoice-4711`,
 		PreRunE: func(c *cobra.Command, names []string) error { return amountsIn(c, names[2:], tokens) },
 	}, func(c *call) (answer, error) {
-		ns, err := once(c.ns, id)
-		if err != nil {
-			return answer{}, err
-		}
-		added, err := ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
+		added, err := c.ns.Credit(c.ctx, c.args[0], c.args[1], tokens)
 		return addedAnswer(added), err
 	})
-	cmd.Flags().StringVar(&id, "id", "", idFlag)
-	return cmd
 }
 
 // amountsIn reads LIMIT=AMOUNT... into tokens.
@@ -164,9 +160,9 @@ func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
 
 // raiseCommand raises limits until an instant, or for so many periods.
 func raiseCommand(a *app) *cobra.Command {
-	more, id, text, periods, end := limiter.Costs{}, "", "", 0, false
+	more, text, periods, end := limiter.Costs{}, "", 0, false
 	var until time.Time
-	cmd := a.inNamespace(&cobra.Command{
+	cmd := a.once(&cobra.Command{
 		Use:   "raise ENTITY RESOURCE LIMIT[=AMOUNT]...",
 		Short: "raise limits of an entity for a while: more tokens per period, from now until a time",
 		Example: `  zae-limiter raise acme gpt-4 rpm=500 --until 2026-12-01T00:00:00Z
@@ -188,15 +184,13 @@ func raiseCommand(a *app) *cobra.Command {
 		if end {
 			return c.endRaises()
 		}
-		ns, err := once(c.ns, id)
-		if err != nil {
-			return answer{}, err
+		var done []admin.Raise
+		var err error
+		if text != "" {
+			done, err = c.ns.Raise(c.ctx, c.args[0], c.args[1], more, until)
+		} else {
+			done, err = c.ns.RaiseFor(c.ctx, c.args[0], c.args[1], more, periods)
 		}
-		raise := func() ([]admin.Raise, error) { return ns.Raise(c.ctx, c.args[0], c.args[1], more, until) }
-		if text == "" {
-			raise = func() ([]admin.Raise, error) { return ns.RaiseFor(c.ctx, c.args[0], c.args[1], more, periods) }
-		}
-		done, err := raise()
 		r := rows{head: []string{"limit", "more", "until"}}
 		for _, one := range done {
 			r.add(one.Limit, amountIn(one.Limit, one.More), stamp(one.Until))
@@ -206,7 +200,6 @@ func raiseCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&text, "until", "", "end of the raise; for a quota, the next edge of a period")
 	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; asks (unless --yes)")
 	cmd.Flags().IntVar(&periods, "for", 0, "so many periods; for a quota the present one and the next ones")
-	cmd.Flags().StringVar(&id, "id", "", idFlag)
 	return a.asks(cmd)
 }
 

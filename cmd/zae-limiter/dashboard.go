@@ -210,17 +210,6 @@ type percent float64
 
 func (p percent) String() string { return fmt.Sprintf("%.0f%%", math.Floor(float64(p))) }
 
-// leftCells are the used percent of a level, the tokens left, and the capacity.
-func leftCells(l admin.Level) []any {
-	switch {
-	case l.IsUnlimited():
-		return []any{"", "unlimited", ""}
-	case l.IsBlocked():
-		return []any{"", "blocked", ""}
-	}
-	return []any{percent(used(l)), amountOf(l.Limit, l.Remaining), amountOf(l.Limit, l.Capacity)}
-}
-
 // used is how much of a level is used, in percent; more than 100 in debt.
 func used(l admin.Level) float64 {
 	return max(0, 100*(float64(l.Capacity)-float64(l.Remaining))/max(1, float64(l.Capacity)))
@@ -249,8 +238,12 @@ func levelRows(all []admin.Bucket, now time.Time) rows {
 	})
 	r := rows{head: []string{"entity", "resource", "limit", "used", "left", "of", "terms", "whole again"}}
 	for _, l := range levels {
-		row := append([]any{l.of.Entity, l.of.Resource, l.Name}, leftCells(l.Level)...)
-		r.add(append(row, terms(l.Limit), wholeAgain(l.FullIn, now))...)
+		left, capacity := leftOf(l.Level)
+		share := any("")
+		if capacity != "" {
+			share = percent(used(l.Level))
+		}
+		r.add(l.of.Entity, l.of.Resource, l.Name, share, left, capacity, terms(l.Limit), wholeAgain(l.FullIn, now))
 	}
 	return r
 }

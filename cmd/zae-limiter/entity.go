@@ -253,7 +253,5 @@ func removedAnswer(n int, err error) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("%s removed, the same command goes on: %w", count(n, "items"), err)
 	}
-	r := rows{head: []string{"items removed"}}
-	r.add(n)
-	return answer{value: map[string]int{"items_removed": n}, rows: r}, nil
+	return single(map[string]int{"items_removed": n}, []string{"items removed"}, n), nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/aws/smithy-go"
 
@@ -93,13 +92,29 @@ func advice(err error) string {
 		return "It was left as it is. zae-limiter table repair switches on what a restored table lacks.\n" +
 			"Indexes can be added, a key cannot be changed."
 	}
-	if text := fromAWS(err, at.table); text != "" {
-		return text
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		switch api.ErrorCode() {
+		case "AccessDeniedException", "AccessDenied":
+			return "The credentials do not allow this: docs/deploying.md lists the policies."
+		case "ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException", "InvalidSignatureException":
+			return "AWS does not accept the credentials: renew them (aws sso login), or choose others by AWS_PROFILE."
+		case "ResourceNotFoundException":
+			err = limitertable.ErrNotFound
+		}
 	}
 	for _, a := range []struct {
 		is   error
 		text string
 	}{
+		{limitertable.ErrNotFound, fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, "+
+			"ZAEL_STACK and AWS_REGION choose another.", at.table)},
+		{emulator.ErrNotInstalled, "Install Node 20 or newer (npm), choose another by --engine, or say by --emulators " +
+			"where they are."},
+		{errNoStack, "--stack and AWS_REGION choose another; without the stack of infra/cdk nothing is given up, and " +
+			"nothing is there to replay."},
+		{errNoRegion, "Set AWS_REGION, or give --region; on a local DynamoDB any name will do."},
+		{errNoCredentials, "No AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and " +
+			"AWS_SECRET_ACCESS_KEY; on a local DynamoDB any values will do."},
 		{admin.ErrReach, "zae-limiter limits reach goes on with the buckets that lack them; so does the same apply."},
 		{limiter.ErrNamespace, fmt.Sprintf("See zae-limiter namespace list for those in table %q; zae-limiter namespace "+
 			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", at.table, at.namespace)},
@@ -118,38 +133,6 @@ func advice(err error) string {
 		if errors.Is(err, a.is) {
 			return a.text
 		}
-	}
-	return ""
-}
-
-// fromAWS returns advice on what AWS says.
-func fromAWS(err error, table string) string {
-	var missing bool
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		code := api.ErrorCode()
-		missing = code == "ResourceNotFoundException"
-		if slices.Contains([]string{"AccessDeniedException", "AccessDenied"}, code) {
-			return "The credentials do not allow this: docs/deploying.md lists the policies."
-		}
-		if slices.Contains([]string{"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException",
-			"InvalidSignatureException"}, code) {
-			return "AWS does not accept the credentials: renew them (aws sso login), or choose others by AWS_PROFILE."
-		}
-	}
-	switch {
-	case missing || errors.Is(err, limitertable.ErrNotFound):
-		return fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, ZAEL_STACK and "+
-			"AWS_REGION choose another.", table)
-	case errors.Is(err, emulator.ErrNotInstalled):
-		return "Install Node 20 or newer (npm), choose another by --engine, or say by --emulators where they are."
-	case errors.Is(err, errNoStack):
-		return "--stack and AWS_REGION choose another; without the stack of infra/cdk nothing is given up, and nothing " +
-			"is there to replay."
-	case errors.Is(err, errNoRegion):
-		return "Set AWS_REGION, or give --region; on a local DynamoDB any name will do."
-	case errors.Is(err, errNoCredentials):
-		return "No AWS credentials were found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; on a " +
-			"local DynamoDB any values will do."
 	}
 	return ""
 }

@@ -40,18 +40,28 @@ func (n *name) String() string { return string(*n) }
 
 func (n *name) Type() string { return "string" }
 
-// everybodyFlag adds --everybody, which says in words that no scope is named.
-func everybodyFlag(cmd *cobra.Command, everybody *bool) *cobra.Command {
-	cmd.Flags().BoolVar(everybody, "everybody", false, "everybody's default on everything, if no scope is named")
-	return cmd
+// target is the scope of a command that has --everybody too, which says in words that none is named.
+type target struct {
+	admin.Scope
+	everybody bool
 }
 
-// notBoth refuses a scope together with --everybody.
-func notBoth(c *cobra.Command, at admin.Scope, everybody bool) error {
-	if everybody && at != (admin.Scope{}) {
-		return usage(c, "--everybody is for everybody, and %s is named", at)
+// flags adds the flags of the scope, and checks them after the other arguments.
+func (t *target) flags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&t.everybody, "everybody", false, "everybody's default on everything, if no scope is named")
+	others := cmd.PreRunE
+	cmd.PreRunE = func(c *cobra.Command, args []string) error {
+		if others != nil {
+			if err := others(c, args); err != nil {
+				return err
+			}
+		}
+		if t.everybody && t.Scope != (admin.Scope{}) {
+			return usage(c, "--everybody is for everybody, and %s is named", t.Scope)
+		}
+		return nil
 	}
-	return nil
+	return scopeFlags(cmd, &t.Scope)
 }
 
 func limitsCommand(a *app) *cobra.Command {
@@ -60,15 +70,13 @@ func limitsCommand(a *app) *cobra.Command {
 }
 
 func limitsGet(a *app) *cobra.Command {
-	var at admin.Scope
-	var everybody bool
-	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
+	var at target
+	return at.flags(a.inNamespace(&cobra.Command{
 		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show the configuration of one scope",
-		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
-		config, err := c.ns.Config(c.ctx, at)
+		config, err := c.ns.Config(c.ctx, at.Scope)
 		return configsAnswer(config), err
-	}), &at), &everybody)
+	}))
 }
 
 func limitsList(a *app) *cobra.Command {
@@ -100,17 +108,13 @@ func limitsResolve(a *app) *cobra.Command {
 }
 
 func limitsReach(a *app) *cobra.Command {
-	var at admin.Scope
-	var everybody bool
-	return everybodyFlag(scopeFlags(a.inNamespace(&cobra.Command{
+	var at target
+	return at.flags(a.inNamespace(&cobra.Command{
 		Use: "reach [-e ENTITY] [-r RESOURCE]", Short: "bring the stored limits to buckets that do not have them yet",
-		PreRunE: func(c *cobra.Command, _ []string) error { return notBoth(c, at, everybody) },
 	}, func(c *call) (answer, error) {
-		n, err := c.ns.Reach(c.ctx, at)
-		r := rows{head: []string{"buckets", "changed"}}
-		r.add(n.Buckets, n.Changed)
-		return answer{value: n, rows: r}, err
-	}), &at), &everybody)
+		n, err := c.ns.Reach(c.ctx, at.Scope)
+		return single(n, []string{"buckets", "changed"}, n.Buckets, n.Changed), err
+	}))
 }
 
 // parseLimits reads limits as manifest.Syntax describes them.

@@ -14,28 +14,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// limitsChange is what set and delete are asked to do.
-type limitsChange struct {
-	at                 admin.Scope
-	everybody, replace bool
-}
-
-func (l *limitsChange) flags(a *app, cmd *cobra.Command) *cobra.Command {
-	return a.asks(everybodyFlag(scopeFlags(cmd, &l.at), &l.everybody))
-}
-
-// check wants either a scope or everybody.
-func (l *limitsChange) check(c *cobra.Command) error {
-	if l.at == (admin.Scope{}) && !l.everybody {
+// isNamed wants either a scope or everybody.
+func (t *target) isNamed(c *cobra.Command) error {
+	if t.Scope == (admin.Scope{}) && !t.everybody {
 		return usage(c, "neither --entity nor --resource is given: --everybody changes everybody's default")
 	}
-	return notBoth(c, l.at, l.everybody)
+	return nil
 }
 
 func limitsSet(a *app) *cobra.Command {
-	var l limitsChange
+	var at target
 	var limits []limiter.Limit
-	cmd := l.flags(a, a.inNamespace(&cobra.Command{
+	replace := false
+	cmd := at.flags(a.inNamespace(&cobra.Command{
 		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits; others stay",
 		Long: "Store limits, and bring them to all buckets. Limits with other names stay. The command\n" +
 			"shows the difference first, and asks (unless --yes).\n\n" + manifest.Syntax,
@@ -46,37 +37,37 @@ func limitsSet(a *app) *cobra.Command {
 			if limits, err = parseLimits(c, texts); err != nil {
 				return err
 			}
-			return l.check(c)
+			return at.isNamed(c)
 		},
 	}, func(c *call) (answer, error) {
-		return l.set(c, limits)
+		return c.setLimits(at, limits, replace)
 	}))
-	cmd.Flags().BoolVar(&l.replace, "replace", false, "remove the limits that are not named")
-	return cmd
+	cmd.Flags().BoolVar(&replace, "replace", false, "remove the limits that are not named")
+	return a.asks(cmd)
 }
 
-// set stores limits at the scope and answers with what it holds then.
-func (l *limitsChange) set(c *call, limits []limiter.Limit) (answer, error) {
-	was, err := c.stored(l.at)
+// setLimits stores limits at a scope and answers with what it holds then.
+func (c *call) setLimits(at target, limits []limiter.Limit, replace bool) (answer, error) {
+	was, err := c.stored(at.Scope)
 	if unanswered(err) {
 		return answer{}, err
 	}
-	if err != nil && !l.replace {
+	if err != nil && !replace {
 		return answer{}, fmt.Errorf("%w (--replace stores others in their place)", err)
 	}
 	now := was
 	now.Limits, now.Err = limits, nil
-	if !l.replace {
+	if !replace {
 		now.Limits = merge(was.Limits, limits)
 	}
 	if err != nil { // what cannot be read cannot be compared either
-		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", l.at, err)
+		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", at.Scope, err)
 		return c.sure(question, func() (answer, error) {
-			return configsAnswer(now), c.ns.SetLimits(c.ctx, l.at, now.Limits...)
+			return configsAnswer(now), c.ns.SetLimits(c.ctx, at.Scope, now.Limits...)
 		})
 	}
-	question := fmt.Sprintf("Change the limits of %s?", l.of())
-	return c.change(question, l.at.String()+" ", was.Lines(), now.Lines(), func() (answer, error) {
+	question := fmt.Sprintf("Change the limits of %s?", at.words())
+	return c.change(question, at.String()+" ", was.Lines(), now.Lines(), func() (answer, error) {
 		return configsAnswer(now), c.ns.ChangeLimits(c.ctx, was, now.Limits...)
 	}, func() (answer, error) {
 		c.say("nothing to change")
@@ -103,12 +94,12 @@ func unanswered(err error) bool {
 		errors.Is(err, limiter.ErrInvalid) || errors.Is(err, context.Canceled)
 }
 
-// of names the scope in a question.
-func (l *limitsChange) of() string {
-	if l.everybody {
+// words names the scope in a question.
+func (t *target) words() string {
+	if t.everybody {
 		return "everybody, wherever nothing more specific is stored"
 	}
-	return l.at.String()
+	return t.String()
 }
 
 // merge returns limits, with the ones there that have other names, in order of name.
@@ -124,43 +115,43 @@ func merge(there, limits []limiter.Limit) []limiter.Limit {
 }
 
 func limitsDelete(a *app) *cobra.Command {
-	var l limitsChange
-	return l.flags(a, a.inNamespace(&cobra.Command{
+	var at target
+	return a.asks(at.flags(a.inNamespace(&cobra.Command{
 		Use:   "delete [-e ENTITY] [-r RESOURCE]",
 		Short: "remove the limits of one scope; then the next wider one applies",
 		Long: "Remove all limits of one scope; then the next wider one applies. The command shows them\n" +
 			"first, and asks (unless --yes).",
-		PreRunE: func(c *cobra.Command, _ []string) error { return l.check(c) },
+		PreRunE: func(c *cobra.Command, _ []string) error { return at.isNamed(c) },
 	}, func(c *call) (answer, error) {
-		return l.remove(c)
-	}))
+		return c.removeLimits(at)
+	})))
 }
 
-// remove deletes the limits of the scope and answers with them.
-func (l *limitsChange) remove(c *call) (answer, error) {
-	was, unread := c.stored(l.at)
-	question := fmt.Sprintf("Remove the limits of %s?", l.of())
+// removeLimits deletes the limits of a scope and answers with them.
+func (c *call) removeLimits(at target) (answer, error) {
+	was, unread := c.stored(at.Scope)
+	question := fmt.Sprintf("Remove the limits of %s?", at.words())
 	if unanswered(unread) {
 		return answer{}, unread
 	}
 	if unread != nil {
-		c.leaves(fmt.Sprintf("%s what cannot be read: %v", l.at, unread))
+		c.leaves(fmt.Sprintf("%s what cannot be read: %v", at.Scope, unread))
 		return c.sure(question, func() (answer, error) {
-			return l.removed(was), c.ns.DeleteLimits(c.ctx, l.at)
+			return removedLimits(was), c.ns.DeleteLimits(c.ctx, at.Scope)
 		})
 	}
-	now, gone := was, admin.Config{Scope: l.at, Limits: was.Limits}
+	now, gone := was, admin.Config{Scope: at.Scope, Limits: was.Limits}
 	now.Limits = nil
-	return c.change(question, l.at.String()+" ", was.Lines(), now.Lines(), func() (answer, error) {
-		return l.removed(gone), c.ns.ChangeLimits(c.ctx, was)
-	}, func() (answer, error) { return l.removed(now), nil })
+	return c.change(question, at.String()+" ", was.Lines(), now.Lines(), func() (answer, error) {
+		return removedLimits(gone), c.ns.ChangeLimits(c.ctx, was)
+	}, func() (answer, error) { return removedLimits(now), nil })
 }
 
-// removed answers with what has left the scope.
-func (l *limitsChange) removed(was admin.Config) answer {
+// removedLimits answers with what has left a scope.
+func removedLimits(was admin.Config) answer {
 	r := rows{head: []string{"removed: entity", "resource", "limit"}}
 	for _, limit := range was.Limits {
-		r.add(anyone(l.at.Entity), anyone(l.at.Resource), limit.Name)
+		r.add(anyone(was.Entity), anyone(was.Resource), limit.Name)
 	}
 	return answer{value: map[string]any{"deleted": was}, rows: r}
 }

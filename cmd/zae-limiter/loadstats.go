@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,25 +60,21 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 	var calls, late []time.Duration
 	for _, s := range o.samples {
 		late = append(late, s.late)
-		if s.calls {
-			calls = append(calls, s.end-s.start)
-		}
+		denied := errors.Is(s.err, limiter.ErrLimited)
 		switch {
-		case s.err == nil:
-			r.Admitted++
-		case errors.Is(s.err, limiter.ErrLimited):
-			r.Denied++
-			if !s.calls {
-				r.DeniedWithoutACall++
-			}
-		default:
-			r.Failed++
-			if r.firstError == nil {
-				r.firstError = s.err
-			}
+		case s.calls:
+			calls = append(calls, s.end-s.start)
+		case denied:
+			r.DeniedWithoutACall++
+		}
+		if s.err != nil && !denied {
+			r.firstError = cmp.Or(r.firstError, s.err)
 		}
 	}
 	r.PerSecond, r.LatencyMS, r.BehindArrivalMS = binned(p, o.samples, time.Second), latenciesOf(calls), latenciesOf(late)
+	for _, s := range r.PerSecond {
+		r.Admitted, r.Denied, r.Failed = r.Admitted+s.Admitted, r.Denied+s.Denied, r.Failed+s.Failed
+	}
 	r.binWidth = binWidth(p)
 	r.bins = binned(p, o.samples, r.binWidth)
 	if r.Admitted > 0 {

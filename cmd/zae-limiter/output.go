@@ -30,6 +30,11 @@ type rows struct {
 
 func (r *rows) add(cells ...any) { r.body = append(r.body, cells) }
 
+// single is the answer of a table with one row.
+func single(value any, head []string, cells ...any) answer {
+	return answer{value: value, rows: rows{head, [][]any{cells}}}
+}
+
 // cut is text of which a table for people shows the beginning.
 type cut string
 

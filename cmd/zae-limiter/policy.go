@@ -34,9 +34,7 @@ func policyAnswer(c *call) (answer, error) {
 	if p.AuditRetention == 0 {
 		kept = fmt.Sprintf("undecided (%d)", days(admin.DefaultAuditRetention))
 	}
-	r := rows{head: []string{"on unavailable", "audit retention days"}}
-	r.add(policy, kept)
-	return answer{value: p, rows: r}, nil
+	return single(p, []string{"on unavailable", "audit retention days"}, policy, kept), nil
 }
 
 // shownPolicy is a policy as JSON has it: what nobody has decided is left out.

@@ -19,6 +19,11 @@ type part struct {
 	Figures           map[string]any
 }
 
+// unknownPart is a part that cannot be looked at.
+func unknownPart(kind, name string, err error) part {
+	return part{Part: kind, Name: name, State: "unknown", Detail: err.Error()}
+}
+
 func statusCommand(a *app) *cobra.Command {
 	return a.does(&cobra.Command{
 		Use: "status", Short: "show table, stream, functions and their lag; exit status 3 if there is a problem",

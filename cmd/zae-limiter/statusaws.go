@@ -33,8 +33,7 @@ func (a *app) streamPart(ctx context.Context, cfg aws.Config, d limitertable.Des
 	for {
 		out, err := a.streams(cfg).DescribeStream(ctx, in)
 		if err != nil {
-			p.State, p.Detail = "unknown", err.Error()
-			return p
+			return unknownPart("stream", d.StreamARN, err)
 		}
 		p.State = string(out.StreamDescription.StreamStatus)
 		for _, s := range out.StreamDescription.Shards {
@@ -64,7 +63,7 @@ func (a *app) functionParts(ctx context.Context, cfg aws.Config, stream string) 
 	for pages := lambda.NewListEventSourceMappingsPaginator(client, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return append(parts, part{Part: "functions", Name: "unknown", State: "unknown", Detail: err.Error()})
+			return append(parts, unknownPart("functions", "unknown", err))
 		}
 		for _, m := range page.EventSourceMappings {
 			parts = append(parts, functionPart(ctx, cloudwatch.NewFromConfig(cfg), m))

@@ -18,14 +18,14 @@ func limitsPart(ctx context.Context, t *admin.Table, namespaces []string) part {
 	for _, name := range namespaces {
 		ns, err := t.Namespace(ctx, name)
 		if err != nil {
-			return unknownLimits(name, err)
+			return unknownPart("limits", name, err)
 		}
 		for config, err := range ns.Configs(ctx, admin.Scope{}) {
 			if stored++; err == nil {
 				continue
 			}
 			if config.Err == nil {
-				return unknownLimits(name, err)
+				return unknownPart("limits", name, err)
 			}
 			refused = append(refused, fmt.Sprintf("%s: %v", name, err))
 		}
@@ -40,10 +40,6 @@ func limitsPart(ctx context.Context, t *admin.Table, namespaces []string) part {
 		}
 	}
 	return p
-}
-
-func unknownLimits(namespace string, err error) part {
-	return part{Part: "limits", Name: namespace, State: "unknown", Detail: err.Error()}
 }
 
 // refusedLimits is an errNo if the table stores limits that are not served. What may not be looked at

@@ -160,13 +160,11 @@ func (a *app) describe(c *call) (limitertable.Description, error) {
 func tableAnswer(f func(c *call) (limitertable.Description, error)) func(c *call) (answer, error) {
 	return func(c *call) (answer, error) {
 		d, err := f(c)
-		r := rows{head: []string{"table", "status", "billing", "indexes", "stream", "expires by", "items", "bytes"}}
-		r.add(d.Name, d.Status, d.Spec.BillingMode, len(d.Spec.GlobalIndexes), d.Spec.StreamViewType, d.Spec.TTLAttribute,
-			d.Items, d.Bytes)
-		return answer{rows: r, value: map[string]any{
+		return single(map[string]any{
 			"table": d.Name, "arn": d.ARN, "status": d.Status, "billing": d.Spec.BillingMode,
 			"indexes": len(d.Spec.GlobalIndexes), "stream": d.Spec.StreamViewType, "stream_arn": d.StreamARN,
 			"ttl_attribute": d.Spec.TTLAttribute, "items": d.Items, "bytes": d.Bytes,
-		}}, err
+		}, []string{"table", "status", "billing", "indexes", "stream", "expires by", "items", "bytes"}, d.Name, d.Status,
+			d.Spec.BillingMode, len(d.Spec.GlobalIndexes), d.Spec.StreamViewType, d.Spec.TTLAttribute, d.Items, d.Bytes), err
 	}
 }

@@ -25,15 +25,12 @@ func versionCommand(a *app) *cobra.Command {
 	},
 		func(*call) (answer, error) {
 			v := versionOf(debug.ReadBuildInfo())
-			r := rows{head: []string{"version", "commit", "schema", "go"}}
-			r.add(v.Version, v.Commit, v.Schema, v.Go)
-			return answer{value: v, rows: r}, nil
+			return single(v, []string{"version", "commit", "schema", "go"}, v.Version, v.Commit, v.Schema, v.Go), nil
 		})
 }
 
 // versionOf is what a build says of itself. A build outside of a release has the version "devel",
 // or what the go command makes of the commit.
-
 func versionOf(info *debug.BuildInfo, ok bool) shownVersion {
 	v := shownVersion{Version: release, Schema: namespace.Schema, Go: runtime.Version()}
 	if ok {

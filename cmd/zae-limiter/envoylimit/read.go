@@ -175,17 +175,6 @@ func (n *node) add(key, value string, below *node) *node {
 	return nil
 }
 
-// units are the words for a unit.
-var units = map[string]ratelimit.RateLimitResponse_RateLimit_Unit{
-	"second": ratelimit.RateLimitResponse_RateLimit_SECOND,
-	"minute": ratelimit.RateLimitResponse_RateLimit_MINUTE,
-	"hour":   ratelimit.RateLimitResponse_RateLimit_HOUR,
-	"day":    ratelimit.RateLimitResponse_RateLimit_DAY,
-	"week":   ratelimit.RateLimitResponse_RateLimit_WEEK,
-	"month":  ratelimit.RateLimitResponse_RateLimit_MONTH,
-	"year":   ratelimit.RateLimitResponse_RateLimit_YEAR,
-}
-
 // longest is the longest period of a limit.
 const longest = 10 * 365 * 24 * time.Hour
 
@@ -196,11 +185,10 @@ const wantUnit = "want second, minute, hour, day, week, month or year"
 
 // UnmarshalYAML reads the word for a unit.
 func (u *unit) UnmarshalYAML(n *yaml.Node) error {
-	is, ok := units[strings.ToLower(n.Value)]
-	if !ok {
+	*u = unit(ratelimit.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(n.Value)])
+	if periods[ratelimit.RateLimitResponse_RateLimit_Unit(*u)] == 0 {
 		return fmt.Errorf("found %s, %s", yamldoc.Found(n), wantUnit)
 	}
-	*u = unit(is)
 	return nil
 }
 
