@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
@@ -80,9 +79,8 @@ func storedAccess(a Access, c Cascade) (out config.Access, err error) {
 	return config.Access{Switch: config.Switch(a), Cascade: cascades[c].stored}, nil
 }
 
-// accessIn returns what the item of a configuration says.
-func accessIn(it item.Item) (a Access, c Cascade) {
-	stored := config.AccessOf(it)
+// publicAccess returns a stored access as callers have it.
+func publicAccess(stored config.Access) (a Access, c Cascade) {
 	switch {
 	case stored.Cascade == nil:
 	case *stored.Cascade:

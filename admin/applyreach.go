@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,14 +37,10 @@ func (a *application) reach(ctx context.Context, some []int) {
 		return
 	}
 	var g errgroup.Group
-	var mu sync.Mutex
 	g.SetLimit(reachAtOnce)
 	for _, i := range buckets {
 		g.Go(func() error {
-			err := a.n.reachStep(ctx, a.p.Steps[i])
-			mu.Lock()
-			defer mu.Unlock()
-			a.p.Steps[i].Err = err
+			a.p.Steps[i].Err = a.n.reachStep(ctx, a.p.Steps[i])
 			return nil
 		})
 	}

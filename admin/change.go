@@ -40,17 +40,11 @@ func (n *Namespace) configIn(it item.Item, at Scope) config.Config {
 	return c
 }
 
-// change stores what edit makes of the configuration at a scope and brings it to
-// the buckets.
-func (n *Namespace) change(ctx context.Context, at Scope, edit func(*config.Config)) error {
-	return n.changeIf(ctx, at, anything, edit)
-}
-
 // anything may be stored.
 func anything(item.Item) bool { return true }
 
-// changeIf is change, unless the stored item is not as expected: then the error is
-// ErrBusy.
+// changeIf stores what edit makes of the configuration at a scope and brings it to the
+// buckets, unless the stored item is not as expected: then the error is ErrBusy.
 func (n *Namespace) changeIf(
 	ctx context.Context, at Scope, expected func(item.Item) bool, edit func(*config.Config),
 ) error {

@@ -86,7 +86,7 @@ type Config struct {
 // configIn returns what the item of a configuration says at an instant. Its error is Err of it.
 func configIn(it item.Item, now int64) (Config, error) {
 	c, err := config.DecodeConfig(it)
-	out := configOf(c, it, now)
+	out := configOf(c, now)
 	if err == nil {
 		_, err = storedLimits(out.Limits)
 	}
@@ -97,10 +97,10 @@ func configIn(it item.Item, now int64) (Config, error) {
 }
 
 // configOf returns a configuration as callers have it, but for Err.
-func configOf(c config.Config, it item.Item, now int64) Config {
+func configOf(c config.Config, now int64) Config {
 	out := Config{Scope: scopeOf(c), AuditRetention: time.Duration(c.AuditRetentionDays) * day}
 	if out.Scope != (Scope{}) { // the namespace says nothing
-		out.Access, out.Cascade = accessIn(it)
+		out.Access, out.Cascade = publicAccess(c.Access)
 	}
 	for _, l := range c.Limits {
 		out.Limits = append(out.Limits, publicLimit(l))
@@ -164,7 +164,7 @@ func (n *Namespace) SetLimits(ctx context.Context, at Scope, limits ...limiter.L
 	if err != nil {
 		return err
 	}
-	return n.change(ctx, at, func(c *config.Config) { c.SetLimits(stored) })
+	return n.changeIf(ctx, at, anything, func(c *config.Config) { c.SetLimits(stored) })
 }
 
 // ChangeLimits is SetLimits, or without limits DeleteLimits, at the scope of was, but only if the
@@ -192,7 +192,7 @@ func (n *Namespace) ChangeLimits(ctx context.Context, was Config, limits ...limi
 // configuration of the scope stays. If the scope has no limits, nothing happens. Errors are as for
 // SetLimits.
 func (n *Namespace) DeleteLimits(ctx context.Context, at Scope) error {
-	return n.change(ctx, at, func(c *config.Config) { c.SetLimits(nil) })
+	return n.changeIf(ctx, at, anything, func(c *config.Config) { c.SetLimits(nil) })
 }
 
 // Settings are the changes that [Namespace.Configure] makes to a whole namespace. A nil field stays

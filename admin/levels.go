@@ -43,21 +43,11 @@ func (n *Namespace) Reset(ctx context.Context, entity, resource string, limits .
 
 func (n *Namespace) fill(ctx context.Context, entity, resource string, limits []string) (map[string]int64, error) {
 	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationReset, action: ledger.ActionBucketReset,
-		decide: func(found map[string]room) (gifts, error) {
-			names := limits
-			if len(limits) == 0 {
-				names = slices.Collect(maps.Keys(found))
+		limits: limits, each: func(_ string, has room) (out []bucket.Gift) {
+			for _, milli := range has.by {
+				out = append(out, bucket.Gift{Milli: milli, Whole: true})
 			}
-			out := gifts{}
-			for _, limit := range names {
-				if found[limit].by == nil {
-					return nil, noLimit(limit, found)
-				}
-				for _, milli := range found[limit].by {
-					out[limit] = append(out[limit], bucket.Gift{Milli: milli, Whole: true})
-				}
-			}
-			return out, nil
+			return out
 		}})
 }
 
@@ -77,21 +67,16 @@ func (n *Namespace) Credit(
 		return nil, err
 	}
 	return n.raise(ctx, raising{of: Scope{entity, resource}, kind: table.OperationTopUp,
-		action: ledger.ActionBucketCredited, creates: true, decide: func(found map[string]room) (gifts, error) {
-			out := gifts{}
-			for _, limit := range slices.Sorted(maps.Keys(tokens)) {
-				milli, r := tokens[limit]*bucket.Milli, found[limit]
-				if r.by == nil {
-					return nil, noLimit(limit, found)
-				}
-				if r.quota {
-					r.by = slices.Repeat([]int64{milli}, len(r.by))
-				}
-				for _, part := range divide(milli, r.by) {
-					out[limit] = append(out[limit], bucket.Gift{Milli: part})
-				}
+		action: ledger.ActionBucketCredited, creates: true, limits: slices.Sorted(maps.Keys(tokens)),
+		each: func(limit string, has room) (out []bucket.Gift) {
+			milli := tokens[limit] * bucket.Milli
+			if has.quota {
+				has.by = slices.Repeat([]int64{milli}, len(has.by))
 			}
-			return out, nil
+			for _, part := range divide(milli, has.by) {
+				out = append(out, bucket.Gift{Milli: part})
+			}
+			return out
 		}})
 }
 
@@ -163,9 +148,26 @@ const raiseAtOnce = item.MaxTransactItems - 1
 type raising struct {
 	of           Scope
 	kind, action string
-	creates      bool // a bucket that is not there, to put something on top of its quotas
-	// decide says how many, from the room that every limit has on every shard now.
-	decide func(map[string]room) (gifts, error)
+	creates      bool     // a bucket that is not there, to put something on top of its quotas
+	limits       []string // empty: all that the bucket has
+	// each says what each shard gets of a limit, from the room that it has there now.
+	each func(limit string, has room) []bucket.Gift
+}
+
+// decide says what each shard gets, from the room that every limit has on every shard.
+func (r raising) decide(found map[string]room) (gifts, error) {
+	names := r.limits
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(found))
+	}
+	out := gifts{}
+	for _, limit := range names {
+		if found[limit].by == nil {
+			return nil, noLimit(limit, found)
+		}
+		out[limit] = r.each(limit, found[limit])
+	}
+	return out, nil
 }
 
 // raise adds tokens to the shards of a bucket. All shards are one transaction, unless

@@ -217,11 +217,11 @@ func (n *Namespace) step(stored item.Item, to Config, declared bool) Step {
 	if want.Declared.Cascade || was.Declared.Cascade {
 		want.Access.Cascade = says.Cascade
 	}
-	from := configOf(was, stored, n.table.now())
+	from := configOf(was, n.table.now())
 	if stored != nil {
 		from, _ = configIn(stored, n.table.now())
 	}
-	s := Step{Scope: to.Scope, From: from, To: configOf(want, want.Item(), n.table.now()), item: stored, want: want}
+	s := Step{Scope: to.Scope, From: from, To: configOf(want, n.table.now()), item: stored, want: want}
 	switch {
 	case leaves(want.Over(stored, nil), stored):
 		s.Action = ActionUnchanged // also if its declaration and its item are both gone

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,20 +69,12 @@ func (n *Namespace) eachBucket(
 ) (Reached, error) {
 	var mu sync.Mutex
 	var out Reached
-	var first error
-	listed := true
-	failed := func(err error) {
-		if out.Failed++; first == nil {
-			first = err
-		}
-	}
 	var g errgroup.Group
 	g.SetLimit(reachAtOnce)
+	var unlisted error
 	for of, err := range n.bucketsAt(ctx, at) {
 		if err != nil {
-			mu.Lock()
-			first, listed = fail(err, "list buckets of %s", at), false
-			mu.Unlock()
+			unlisted = fail(err, "list buckets of %s", at)
 			break
 		}
 		g.Go(func() error {
@@ -92,14 +85,13 @@ func (n *Namespace) eachBucket(
 				out.Changed++
 			}
 			if err != nil {
-				failed(fail(err, "%s bucket %q", what, of.String()))
+				out.Failed++
 			}
-			return nil
+			return fail(err, "%s bucket %q", what, of.String())
 		})
 	}
-	_ = g.Wait()
-	if first != nil {
-		return out, out.but(listed, first)
+	if err := cmp.Or(unlisted, g.Wait()); err != nil {
+		return out, out.but(unlisted == nil, err)
 	}
 	return out, nil
 }

@@ -21,10 +21,7 @@ const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 func (u *ulids) next(ms int64) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	var id [16]byte
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
+	id := at(ms)
 	if string(id[:6]) > string(u.last[:6]) {
 		rand.Read(id[6:])
 		id[6] &= 0x7f // room to count up
@@ -41,12 +38,12 @@ func (u *ulids) next(ms int64) string {
 }
 
 // idAt is the least identifier of an instant.
-func idAt(t time.Time) string {
-	var id [16]byte
-	for i, ms := 0, max(0, t.UnixMilli()); i < 6; i++ {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	return encode(id)
+func idAt(t time.Time) string { return encode(at(max(0, t.UnixMilli()))) }
+
+// at is the least identifier of a millisecond.
+func at(ms int64) (id [16]byte) {
+	binary.BigEndian.PutUint64(id[:], uint64(ms)<<16)
+	return id
 }
 
 // encode renders 128 bits as 26 digits of 5 bits, the first of which has 3.

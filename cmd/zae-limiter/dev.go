@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,10 +93,10 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 		}
 		defer stop()
 	}
-	env := []variable{
-		{"AWS_ENDPOINT_URL_DYNAMODB", s.Endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB_STREAMS", s.Endpoint},
-		{"AWS_REGION", emulator.Region}, {"AWS_ACCESS_KEY_ID", emulator.Key}, {"AWS_SECRET_ACCESS_KEY", emulator.Key},
-		{"AWS_EC2_METADATA_DISABLED", "true"}, {"ZAEL_STACK", a.table}, {"ZAEL_NAMESPACE", a.namespace},
+	env := []string{
+		"AWS_ENDPOINT_URL_DYNAMODB=" + s.Endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.Endpoint,
+		"AWS_REGION=" + emulator.Region, "AWS_ACCESS_KEY_ID=" + emulator.Key, "AWS_SECRET_ACCESS_KEY=" + emulator.Key,
+		"AWS_EC2_METADATA_DISABLED=true", "ZAEL_STACK=" + a.table, "ZAEL_NAMESPACE=" + a.namespace,
 	}
 	if len(command) > 0 {
 		return a.within(ctx, env, command)
@@ -151,15 +150,14 @@ func (a *app) sayOnce() func(error) {
 	}
 }
 
-type variable struct{ name, value string }
-
 // printEnvironment prints how another shell gets the environment: one line, which reads a
 // file that forget removes. As JSON it prints the environment itself.
-func (a *app) printEnvironment(env []variable) (forget func(), err error) {
+func (a *app) printEnvironment(env []string) (forget func(), err error) {
 	if a.format == "json" {
 		values := map[string]string{}
 		for _, v := range env {
-			values[v.name] = v.value
+			name, value, _ := strings.Cut(v, "=")
+			values[name] = value
 		}
 		return func() {}, encode(a, values, "")
 	}
@@ -170,7 +168,8 @@ func (a *app) printEnvironment(env []variable) (forget func(), err error) {
 	forget = func() { _ = os.Remove(file.Name()) }
 	var text strings.Builder
 	for _, v := range env {
-		fmt.Fprintf(&text, "export %s=%s\n", v.name, quoted(v.value))
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&text, "export %s=%s\n", name, quoted(value))
 	}
 	_, err = file.WriteString(text.String())
 	if err = cmp.Or(err, file.Close()); err == nil {
@@ -207,14 +206,11 @@ type exitError struct {
 }
 
 // within runs a command in the environment.
-func (a *app) within(ctx context.Context, env []variable, command []string) error {
+func (a *app) within(ctx context.Context, env []string, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.out, a.errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Env = slices.Clone(os.Environ())
-	for _, v := range env {
-		cmd.Env = append(cmd.Env, v.name+"="+v.value)
-	}
+	cmd.Env = append(os.Environ(), env...)
 	err := cmd.Run()
 	switch code := cmd.ProcessState.ExitCode(); {
 	case code > 0:

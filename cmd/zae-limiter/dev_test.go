@@ -254,7 +254,7 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out strings.Builder
 	a := &app{out: &out, format: "table", table: "mine", namespace: "team a"}
-	forget, err := a.printEnvironment([]variable{{"ZAEL_STACK", "mine"}, {"ZAEL_NAMESPACE", "team's $HOME `x`"}})
+	forget, err := a.printEnvironment([]string{"ZAEL_STACK=mine", "ZAEL_NAMESPACE=team's $HOME `x`"})
 	check.Must(t, err)
 	for _, want := range []string{"# Table mine with the namespace team a, until", "\n" + os.Args[0] + " load --rate"} {
 		if !strings.Contains(out.String(), want) {

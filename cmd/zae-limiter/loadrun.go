@@ -50,11 +50,8 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 			return nil, err
 		}
 		opts := &limiter.Options{
-			Namespace: p.Namespace, Timeout: p.Timeout,
+			Namespace: p.Namespace, Timeout: p.Timeout, Now: f.now,
 			Observe: func(ctx context.Context, e limiter.Event) { f.clocks.observe(i, e); f.observe(ctx, e) },
-		}
-		if a.memory != nil {
-			opts.Now = a.memory.Now
 		}
 		l, err := limiter.Open(ctx, db, p.Table, opts)
 		if err != nil {

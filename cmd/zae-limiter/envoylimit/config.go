@@ -20,12 +20,11 @@ type Config struct {
 // node is a descriptor of the configuration, with its nested ones. A domain is the node above its
 // descriptors.
 type node struct {
-	values    map[entry]*node // by key and value
+	values    map[entry]*node // by key and value; those of a key alone have no value
 	wildcards []wildcard      // in the order in which they are written
-	keys      map[string]*node
-	rule      *rule  // nil: no limit
-	shares    string // what stands for the value in the name of a bucket; empty: the value does
-	file      string // where it is written
+	rule      *rule           // nil: no limit
+	shares    string          // what stands for the value in the name of a bucket; empty: the value does
+	file      string          // where it is written
 	line      int
 }
 
@@ -97,7 +96,7 @@ func (n *node) find(entries []entry) (*rule, []entry) {
 }
 
 func (n *node) next(e entry) *node {
-	if next := n.values[e]; next != nil {
+	if next := n.values[e]; next != nil && e.value != "" {
 		return next
 	}
 	for _, w := range n.wildcards {
@@ -105,5 +104,5 @@ func (n *node) next(e entry) *node {
 			return w.node
 		}
 	}
-	return n.keys[e.key]
+	return n.values[entry{key: e.key}]
 }

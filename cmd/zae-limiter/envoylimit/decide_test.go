@@ -43,6 +43,7 @@ descriptors:
     descriptors:
       - key: type
         rate_limit: {unit: week, requests_per_unit: 2}
+  - key: file
   - key: campaign
     rate_limit: {unit: minute, requests_per_unit: 1, replaces: [{name: gold user}]}
   - key: free
@@ -98,6 +99,7 @@ func TestDecide(t *testing.T) {
 		"path=/api":                                `1 from "/api" of "shop|path", 30/24h0m0s`,
 		"file=a, type=pdf":                         `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`,
 		"file=b, type=pdf":                         `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`,
+		"file=, type=pdf":                          `1 from "*|pdf" of "shop|file|type", 2/168h0m0s`, // not the key alone
 		"free=x":                                   "unlimited",
 		"=":                                        "nothing",
 		"tier=silver; hits 0":                      `0 from "silver" of "shop|tier", 9/1s`,

@@ -148,30 +148,23 @@ func (p *parser) descriptor(above *node, path string, d descriptor) {
 
 // add puts a node below another. It returns the one that is there already.
 func (n *node) add(key, value string, below *node) *node {
-	if n.values == nil {
-		n.values, n.keys = map[entry]*node{}, map[string]*node{}
-	}
-	prefix, wild := strings.CutSuffix(value, "*")
-	switch {
-	case value == "":
-		if other := n.keys[key]; other != nil {
-			return other
-		}
-		n.keys[key] = below
-	case wild:
-		w := wildcard{key, prefix, below}
+	if prefix, wild := strings.CutSuffix(value, "*"); wild {
 		for _, other := range n.wildcards {
 			if other.key == key && other.prefix == prefix {
 				return other.node
 			}
 		}
-		n.wildcards = append(n.wildcards, w)
-	default:
-		if other := n.values[entry{key, value}]; other != nil {
-			return other
-		}
-		n.values[entry{key, value}] = below
+		n.wildcards = append(n.wildcards, wildcard{key, prefix, below})
+		return nil
 	}
+	if n.values == nil {
+		n.values = map[entry]*node{}
+	}
+	at := entry{key, value}
+	if other := n.values[at]; other != nil {
+		return other
+	}
+	n.values[at] = below
 	return nil
 }
 
