@@ -91,7 +91,8 @@ func entitySet(e config.Entity, action string) event {
 
 // entityDeleted is the event of an entity that is deleted with so many items.
 func entityDeleted(id string, items int) event {
-	return event{subject: layout.EntitySubject(id), action: ledger.ActionEntityDeleted, details: config.EntityDeleted(items)}
+	return event{subject: layout.EntitySubject(id), action: ledger.ActionEntityDeleted,
+		details: config.EntityDeleted(items)}
 }
 
 // bucketLevels is the event of a bucket whose limits got tokens; nil: an unknown number.

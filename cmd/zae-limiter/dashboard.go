@@ -11,7 +11,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -192,9 +191,7 @@ func (p *shownPage) add(title, note string, r rows, more bool) {
 	for _, row := range r.body {
 		var cells []cell
 		for i, value := range row {
-			v := reflect.ValueOf(value)
-			_, sum := value.(amount)
-			c := cell{Text: harmless(text(value)), Number: sum || v.CanInt() || v.CanFloat()}
+			c := cell{Text: harmless(text(value)), Number: isNumber(value)}
 			if name, ok := value.(string); ok && i < 2 && name != anyone("") {
 				c.Of, c.ID = r.head[i], name
 			}

@@ -66,12 +66,18 @@ func shortened(s string, most int) string {
 // exported returns a cell for a spreadsheet, which would calculate text that begins like a
 // formula. Customers choose their names.
 func exported(cell any) string {
-	s, v := text(cell), reflect.ValueOf(cell)
-	_, sum := cell.(amount)
-	if !sum && !v.CanInt() && !v.CanFloat() && strings.IndexAny(s, formulas) == 0 {
+	s := text(cell)
+	if !isNumber(cell) && strings.IndexAny(s, formulas) == 0 {
 		return "'" + s
 	}
 	return s
+}
+
+// isNumber reports whether a cell is a number, with or without a unit.
+func isNumber(cell any) bool {
+	v := reflect.ValueOf(cell)
+	_, sum := cell.(amount)
+	return sum || v.CanInt() || v.CanFloat()
 }
 
 // formulas are the letters with which formulas of spreadsheets begin, wide ones too.

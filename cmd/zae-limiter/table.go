@@ -164,7 +164,8 @@ func tableAnswer(f func(c *call) (limitertable.Description, error)) func(c *call
 			"table": d.Name, "arn": d.ARN, "status": d.Status, "billing": d.Spec.BillingMode,
 			"indexes": len(d.Spec.GlobalIndexes), "stream": d.Spec.StreamViewType, "stream_arn": d.StreamARN,
 			"ttl_attribute": d.Spec.TTLAttribute, "items": d.Items, "bytes": d.Bytes,
-		}, []string{"table", "status", "billing", "indexes", "stream", "expires by", "items", "bytes"}, d.Name, d.Status,
-			d.Spec.BillingMode, len(d.Spec.GlobalIndexes), d.Spec.StreamViewType, d.Spec.TTLAttribute, d.Items, d.Bytes), err
+		}, []string{"table", "status", "billing", "indexes", "stream", "expires by", "items", "bytes"},
+			d.Name, d.Status, d.Spec.BillingMode, len(d.Spec.GlobalIndexes), d.Spec.StreamViewType, d.Spec.TTLAttribute,
+			d.Items, d.Bytes), err
 	}
 }

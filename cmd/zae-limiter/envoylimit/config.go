@@ -20,7 +20,7 @@ type Config struct {
 // node is a descriptor of the configuration, with its nested ones. A domain is the node above its
 // descriptors.
 type node struct {
-	values    map[entry]*node // by key and value; those of a key alone have no value
+	values    map[entry]*node // by key and value, which is empty for a key alone
 	wildcards []wildcard      // in the order in which they are written
 	rule      *rule           // nil: no limit
 	shares    string          // what stands for the value in the name of a bucket; empty: the value does
