@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// plenty refills a hundred tokens a second: what is taken ahead of it may be held for half a
-// second, in which it fills halfway.
+// plenty refills a hundred tokens a second: prefetched tokens may be held for half a second, in
+// which it fills halfway.
 var plenty = bucket.Limit{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000}
 
 // costing is a request for so many millitokens.
@@ -26,11 +26,11 @@ func costing(milli int64, l bucket.Limit) Want {
 // ten requests for a token each.
 func ten() []Want { return slices.Repeat([]Want{costing(1000, plenty)}, 10) }
 
-// process knows of a bucket, and takes ahead.
+// process is a process's state of a bucket, with prefetching.
 type process struct {
 	*Bucket
 	t     *testing.T
-	image table.Shard // as it is stored
+	image table.Shard // the stored item
 }
 
 func newProcess(t *testing.T) *process {
@@ -41,7 +41,7 @@ func newProcess(t *testing.T) *process {
 	return p
 }
 
-// ofAQuota gives the bucket a quota in place of its limits.
+// ofAQuota replaces the bucket's limits by a quota.
 func (p *process) ofAQuota() []bucket.Limit {
 	limits := []bucket.Limit{{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}
 	p.image.State = bucket.New(limits, 0, 1, noon)
@@ -50,14 +50,14 @@ func (p *process) ofAQuota() []bucket.Limit {
 	return limits
 }
 
-// shows lets the bucket be seen with so many millitokens.
+// shows records an image with a level of milli.
 func (p *process) shows(milli int64) {
 	p.image.State.Slots = slices.Clone(p.image.State.Slots)
 	p.image.State.Slots[p.image.State.Index("rps")].Tokens = milli
 	p.See(p.image, noon, Unsent)
 }
 
-// sends plans a charge for requests that were not under way before.
+// sends plans a charge for new requests.
 func (p *process) sends(group []Want, ms int64) Planned {
 	p.t.Helper()
 	for _, w := range group {
@@ -70,7 +70,7 @@ func (p *process) sends(group []Want, ms int64) Planned {
 	return plan
 }
 
-// charges sends a charge, which holds, and returns how much it has taken ahead.
+// charges sends a charge, which holds, and returns how much it has prefetched.
 func (p *process) charges(group []Want, ms int64) (ahead int64) {
 	p.t.Helper()
 	plan := p.sends(group, ms)
@@ -93,8 +93,8 @@ func took(p Planned) int64 {
 	return c.Milli
 }
 
-// grants grants requests without a write, and returns the numbers of those that ask for more
-// to be taken ahead. All of them are granted.
+// grants grants requests without a write, all of them, and returns the numbers of those that
+// request another prefetch.
 func (p *process) grants(n int, milli, ms int64) (renew []int) {
 	p.t.Helper()
 	for i := range n {
@@ -114,9 +114,9 @@ func (p *process) left(ms, want int64) {
 	check.Equal(p.t, p.Left(0, "rps", clock(noon+ms)), want, "left after %d ms", ms)
 }
 
-// A process that was asked for ten tokens takes five more with the next charge: 80 % of what
-// half a second asks for by the first requests, which stand for 723 ms. It grants them without a
-// write, and asks for more when 20 % is left.
+// After ten requests for a token, the next charge prefetches five: 80 % of the demand of half a
+// second, as estimated from the first requests, which stand for 723 ms. They are granted without a
+// write, and more is requested when 20 % is left.
 func TestBusyProcessTakesAhead(t *testing.T) {
 	p := newProcess(t)
 	if n := p.charges(ten(), 0); n != 0 || p.Holds() {
@@ -139,7 +139,7 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	check.Slices(t, p.grants(22, 200, 0), []int{19},
 		"requests that ask for more: the one after which 1000 of 5000 are left, once")
 	p.Renewed(0)
-	p.Renewed(1) // of which nothing is known
+	p.Renewed(1) // its outcome is unknown
 	if renew := p.grants(1, 200, 0); len(renew) != 1 {
 		t.Error("once that is over, nobody asks again")
 	}
@@ -154,13 +154,14 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	if h, ok := p.Grant(costing(200, plenty), clock(noon+500)); ok {
 		t.Errorf("granted when it was over: %+v", h)
 	}
-	p.sends(ten(), 500) // tells that it ended
+	p.sends(ten(), 500) // reports that it expired
 	if p.Grant(costing(200, plenty), clock(noon+500)); p.Holds() {
 		t.Error("it holds what is over")
 	}
 }
 
-// What a charge has taken ahead is held, also if the last request before its answer asks for nothing ahead.
+// Prefetched tokens of a charge are held, even if the last request before its answer does not
+// prefetch.
 func TestTakenAheadBesideARequestWithout(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -178,8 +179,8 @@ func TestTakenAheadBesideARequestWithout(t *testing.T) {
 	p.left(12, took(plan))
 }
 
-// A call that is aborted while it is on its way may have taken ahead: that is not held, and the next charge takes
-// ahead again.
+// A call that is aborted under way may have prefetched: its tokens are not held, and the next
+// charge prefetches again.
 func TestAnAbortedCallHoldsNothing(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -198,8 +199,9 @@ func TestAnAbortedCallHoldsNothing(t *testing.T) {
 	}
 }
 
-// The more of the refill is used, the less is taken ahead of a bucket that is not full: of ten in 723 ms, 85 % of
-// half a second, where nine tenths are left. Once this process was denied, all that expires is taken to be missed.
+// The more of the refill is used, the less is prefetched from a bucket that is not full: for ten
+// requests in 723 ms, 85 % of half a second if nine tenths are left. After a denial, every expired
+// token counts as missed.
 func TestTokensThatMayBeMissedAreNotTakenAhead(t *testing.T) {
 	for name, c := range map[string]struct {
 		perSecond float64
@@ -218,7 +220,7 @@ func TestTokensThatMayBeMissedAreNotTakenAhead(t *testing.T) {
 	}
 }
 
-// Nothing more is asked for while the bucket has too little.
+// No prefetch is requested while the bucket has too little.
 func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 	for name, play := range map[string]func(p *process){
 		"empty": func(p *process) {
@@ -233,7 +235,7 @@ func TestNothingIsRenewedOfABucketThatIsShort(t *testing.T) {
 	}
 }
 
-// When others have replaced the limits, nothing is granted from what was held under the old ones.
+// When others have replaced the limits, tokens held under the old ones are not granted.
 func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -250,7 +252,7 @@ func TestNothingIsGrantedUnderReplacedLimits(t *testing.T) {
 	}
 }
 
-// What ended unspent is told again if the charge was refused, and not if its answer was lost.
+// Expired tokens are reported again if the charge was refused, and not if its answer was lost.
 func TestRefusedChargesReportExpiredTokensAgain(t *testing.T) {
 	for written, want := range map[bool]int{false: 1, true: 0} {
 		p := newProcess(t)
@@ -258,15 +260,15 @@ func TestRefusedChargesReportExpiredTokensAgain(t *testing.T) {
 		p.charges(ten(), 0)
 		p.Unanswered(p.sends(ten(), 500), written)
 		p.End(0, ten()...)
-		p.Unanswered(Planned{}, true) // of a charge that tells nothing
+		p.Unanswered(Planned{}, true) // of a charge that reports nothing
 		if plan := p.sends(ten(), 500); plan.ahead == nil || len(plan.ahead.Ended) != want {
 			t.Errorf("written %v: tells %+v, want that %d limits ended", written, plan.ahead, want)
 		}
 	}
 }
 
-// What has ended unspent is told with the next write, also where others have taken so much that
-// a plain add would go out first.
+// Expired tokens are reported with the next write, even if others have taken so much that a plain
+// add would be sent first.
 func TestExpiredTokensAreReportedInACrowd(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -285,8 +287,8 @@ func TestExpiredTokensAreReportedInACrowd(t *testing.T) {
 	}
 }
 
-// A charge that takes nothing ahead and has nothing to tell says nothing of what is held. An answer
-// of which nothing was under way changes nothing that is held.
+// A charge that prefetches nothing and has nothing to report declares nothing. An answer without a
+// call under way changes nothing.
 func TestNothingIsReportedWhereNothingIsHeld(t *testing.T) {
 	p := newProcess(t)
 	if taken, ended := p.sends([]Want{costing(1000, plenty)}, 0).Ahead(); taken != nil || ended != nil {
@@ -299,8 +301,8 @@ func TestNothingIsReportedWhereNothingIsHeld(t *testing.T) {
 	p.left(0, 5000)
 }
 
-// What is denied counts as asked for: a process that gets little of a saturated bucket would else
-// ask for less and less. A request that leaves a part has no share in what is taken ahead.
+// Denied requests count as demand: otherwise a process with few grants of a saturated bucket would
+// ask for less and less. A request with a floor gets no prefetched tokens.
 func TestDeniedRequestsAreDemand(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -308,10 +310,10 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	requests := func() float64 {
 		k := p.lock()
 		defer p.mu.Unlock()
-		return k.shards[0].holding.demand.Requests(noon) * 722.5 // which they stand for
+		return k.shards[0].holding.demand.Requests(noon) * 722.5 // which the requests stand for
 	}
 	was := requests()
-	for i := range 3 { // the second and third by the denial that is remembered
+	for i := range 3 { // the second and third by the remembered denial
 		d := p.Decide(costing(5000, plenty), &Attempt{}, clock(noon))
 		check.MustEqual(t, d.Do, Deny, "%+v", d.Choice)
 		got := requests() - was
@@ -326,7 +328,7 @@ func TestDeniedRequestsAreDemand(t *testing.T) {
 	check.Equal(t, int(requests()-was+.5), 3, "a request that leaves 40 percent is demand once it is granted")
 }
 
-// Nothing is taken ahead by a request that owes, nor from an image without a clock.
+// A request into debt prefetches nothing, nor does an image without a clock.
 func TestDebtsAndClocklessImagesPrefetchNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		owes, noClock bool
@@ -361,7 +363,7 @@ func TestDebtsAndClocklessImagesPrefetchNothing(t *testing.T) {
 	}
 }
 
-// A quota was made whole, as the next image shows: what is held of before is granted no more.
+// A quota was made whole, as the next image shows: tokens held from before are not granted.
 func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	p := newProcess(t)
 	limits := p.ofAQuota()
@@ -378,15 +380,15 @@ func TestNothingIsGrantedOfBeforeAReset(t *testing.T) {
 	check.Equal(t, p.Left(0, "rpy", clock(noon+1)), 0, "held")
 }
 
-// A request that leaves a part to others neither takes ahead nor tells of that, so its floor is a
-// condition of the write: of 100 tokens 30 are left meanwhile, and batch must leave 40.
+// A request with a floor neither prefetches nor reports, so its floor is a condition of the write:
+// 30 of 100 tokens are left meanwhile, and batch must leave 40.
 func TestAFloorHoldsWhileSomethingIsToBeReported(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
 	if p.charges(ten(), 0) == 0 {
 		t.Fatal("nothing is taken ahead")
 	}
-	const later = 5000 // all that was held has ended
+	const later = 5000 // all held tokens have expired
 	batch := costing(1000, plenty)
 	batch.Costs[0].Floor = 40
 	p.Begin(Choice{Do: Take}, batch, noon+later)
@@ -404,8 +406,9 @@ func TestAFloorHoldsWhileSomethingIsToBeReported(t *testing.T) {
 	}
 }
 
-// A busy process that shares a bucket saves up for many requests before it asks, in 0.6 of a life, and takes what
-// it has saved up and no more. A share of a tenth saves up the refill of 30 ms in 300, and of 40 ms at most.
+// A busy process that shares a bucket saves up for many requests before it asks, in 0.6 of a life,
+// and takes exactly what it has saved up. A share of a tenth saves up the refill of 30 ms in 300,
+// and of 40 ms at most.
 func TestABusyProcessSavesUpForManyRequests(t *testing.T) {
 	for _, c := range []struct {
 		part, saved float64
@@ -435,7 +438,7 @@ func TestABusyProcessSavesUpForManyRequests(t *testing.T) {
 	}
 }
 
-// What a request is told that was granted from what is held is of the last image.
+// A grant from held tokens has the levels of the last image.
 func TestHeldGrantHasTheLastImage(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -453,7 +456,7 @@ func TestHeldGrantHasTheLastImage(t *testing.T) {
 	}
 }
 
-// A lease gives back into what is held, as far as that was told.
+// A lease gives back into the held tokens, as far as they are declared.
 func TestLeaseGivesBackIntoHeldTokens(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -474,7 +477,7 @@ func TestLeaseGivesBackIntoHeldTokens(t *testing.T) {
 	}
 }
 
-// What is granted from what is held is asked for as much as what is charged.
+// Grants from held tokens count as demand like charges.
 func TestGrantedRequestsAreDemand(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)

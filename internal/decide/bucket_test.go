@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Of all shards that were read, those that are there are remembered, and the others as missing.
+// After all shards were read, the existing ones are remembered, and the others as missing.
 func TestAllShardsAreSeen(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	images, err := b.SeeAll([]item.Item{imageOf(0, 2, 3).Item(), nil}, noon)
@@ -30,8 +30,8 @@ func TestAllShardsAreSeen(t *testing.T) {
 	}
 }
 
-// A bucket has as many shards as an image says, up to the most that there may be, and after a merge
-// as many as shard 0 says.
+// A bucket has as many shards as an image shows, up to the maximum, and after a merge as many as
+// shard 0 shows.
 func TestHowManyShardsThereAre(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -74,8 +74,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// Two shards that hold four and a half tokens each hold nine, of which one request can have
-// eight: each pays in whole ones. What is not seen is taken to be as full.
+// Two shards with four and a half tokens each hold nine, of which one request can have eight: each
+// pays in whole tokens. An unseen shard counts as equally full.
 func TestLevelsOfTwoShards(t *testing.T) {
 	half := bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 1000, Period: 1000}
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -101,7 +101,7 @@ func TestLevelsOfTwoShards(t *testing.T) {
 	}
 }
 
-// The parts of a step, one by one, as the tests of a decision need them.
+// The parts of a step, separately, for the tests of a decision.
 
 func (b *Bucket) Decide(w Want, a *Attempt, clock func() Now) Decision {
 	k := b.lock()
@@ -158,7 +158,7 @@ func (b *Bucket) End(shard int, group ...Want) {
 	k.at(shard).end(group...)
 }
 
-// askMany lets requests ask at one instant.
+// askMany makes n requests at one instant.
 func askMany(b *Bucket, n int, w Want, a Attempt, ms int64) (e Effects) {
 	for range n {
 		b.Ask(&Waiter{Want: w, Attempt: a}, true, clock(ms), &e)
@@ -166,7 +166,7 @@ func askMany(b *Bucket, n int, w Want, a Attempt, ms int64) (e Effects) {
 	return e
 }
 
-// Mind is mind: whether a shard is minded from now on, and after how many ms.
+// Mind is mind: whether the caller must handle expiring tokens of a shard, and after how many ms.
 func (b *Bucket) Mind(shard int, clock func() Now) (ms int64, ok bool) {
 	k := b.lock()
 	defer b.mu.Unlock()

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A request joins those that wait behind a call if its caller waits until that is answered and the next
-// one is late. A call that takes longer than most is about to be answered, not answered already.
+// A request joins the queue behind a call if its caller waits long enough for that answer and the
+// next one. A call that takes longer than most will be answered soon, but is not answered yet.
 func TestRequestsJoinCallsInTime(t *testing.T) {
 	now := Now{At: time.Unix(1000, 0), Trip: 10, Late: 30 * msec}
 	for _, c := range []struct {
-		under, left time.Duration // left 0: the caller waits for ever
+		under, left time.Duration // left 0: the caller has no deadline
 		joins       bool
 	}{
 		{0, 40 * msec, true}, {0, 40*msec - 1, false}, {8 * msec, 32 * msec, true}, {8 * msec, 32*msec - 1, false},
@@ -26,7 +26,8 @@ func TestRequestsJoinCallsInTime(t *testing.T) {
 	}
 }
 
-// A call ends with the last bound of its group. A waiter that was queued leaves by itself then, and first.
+// A call ends with the last bound of its group. A queued waiter leaves by itself at that time, and
+// first.
 func TestACallEndsWithTheLastOfItsGroup(t *testing.T) {
 	end := time.Unix(1000, 0)
 	b := NewBucket(&Settings{})

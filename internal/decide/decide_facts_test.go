@@ -10,9 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What lives on of a bucket whose shard 0 is gone: a shard says what the count was, an item
-// that is none, as it has neither a refill instant nor a count of shards, says nothing, and one that cannot be read
-// is an error.
+// Shards that remain after shard 0 is gone: a shard gives the earlier count, an item without a
+// refill instant and a shard count gives nothing, and an unreadable one is an error.
 func TestSurvivingShardsGiveTheCount(t *testing.T) {
 	without := func(attribute string) func() item.Item {
 		return func() item.Item {
@@ -52,7 +51,7 @@ func TestSurvivingShardsGiveTheCount(t *testing.T) {
 	}
 }
 
-// What lives on says nothing of the count where nobody knows that shard 0 is gone.
+// Remaining shards give no count unless shard 0 is known to be gone.
 func TestSurvivorsGiveNoCountWhereShardZeroIsUnseen(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	if count, err := b.Survives(1, nil, noon); count != 1 || err != nil || b.ReadAll(noon) != 1 {
@@ -64,8 +63,8 @@ func TestSurvivorsGiveNoCountWhereShardZeroIsUnseen(t *testing.T) {
 	}
 }
 
-// Where shard 0 is gone and a shard that should be there is not, the count is no larger than what
-// that one would be split off at.
+// If shard 0 is gone and another shard is missing, the count is no larger than the one at which
+// that shard would be split off.
 func TestMissingShardBoundsTheCount(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(imageOf(1, 4, 3), noon, Unsent)
@@ -77,7 +76,7 @@ func TestMissingShardBoundsTheCount(t *testing.T) {
 	}
 }
 
-// A request that waits for two shards together is denied if both have enough too late.
+// A waiting request for two shards together is denied if both have enough only too late.
 func TestWaitsForTwoShardsUntilItsEnd(t *testing.T) {
 	for until, want := range map[int64]Action{1999: Deny, 2000: Several} {
 		d := seenAs(perSecond, 3, 3).Decide(asks(8, perSecond), &Attempt{Waits: true, Until: noon + until}, clock(noon))
@@ -87,8 +86,8 @@ func TestWaitsForTwoShardsUntilItsEnd(t *testing.T) {
 	}
 }
 
-// Which of two images was taken before the other: the generation says it, then the meter,
-// which counts every write, then the clock.
+// The older of two images is determined by the generation, then by the meter, which counts every
+// write, then by the clock.
 func TestOlder(t *testing.T) {
 	image := func(generation, writes, rf int64) table.Shard {
 		b := imageOf(0, 1, 5)
@@ -103,7 +102,7 @@ func TestOlder(t *testing.T) {
 		{image(1, 9, 9), image(2, 3, 3), true},
 		{image(2, 3, 3), image(1, 9, 9), false},
 		{image(1, 3, 9), image(1, 9, 3), true},
-		{image(0, 3, 9), image(7, 9, 3), true}, // another client has no generation
+		{image(0, 3, 9), image(7, 9, 3), true}, // another client's item has no generation
 		{image(7, 9, 3), image(0, 3, 9), false},
 		{image(7, 3, 9), image(0, 9, 3), true},
 		{image(0, 9, 3), image(7, 3, 9), false},
@@ -115,8 +114,8 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// What a write finds is less than the image by what others take until it arrives: 1 a second, of 5
-// that gain 1 a second, a second after the image and two before it is there.
+// A write finds the level of the image minus what others take until it arrives: 1 a second, of 5
+// plus 1 a second, one second after the image and two before it arrives.
 func TestOthersTakeUntilAWriteArrives(t *testing.T) {
 	s := &seen{image: imageOf(0, 1, 5), at: noon,
 		others: others{taken: map[string]float64{"rps": 10_000}, elapsed: 10_000}}
@@ -128,7 +127,7 @@ func TestOthersTakeUntilAWriteArrives(t *testing.T) {
 	}
 }
 
-// In a crowd two fifths of the slack are left for plain adds, one percent at least.
+// In a crowd, two fifths of the slack are left for plain adds, at least one percent.
 func TestRoomOf(t *testing.T) {
 	for slack, want := range map[int64]int64{0: 1, 2: 1, 5: 2, 30: 12, 100: 40} {
 		if got := roomOf(slack); got != want {
@@ -137,7 +136,7 @@ func TestRoomOf(t *testing.T) {
 	}
 }
 
-// An image without a clock that can be used is good at now.
+// An image without a usable clock is valid at now.
 func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
 	for name, change := range map[string]func(*bucket.State){
 		"none":       func(s *bucket.State) { s.NoClock, s.RF = true, 0 },
@@ -153,9 +152,9 @@ func TestWithoutAClockLevelsAreOfNow(t *testing.T) {
 	}
 }
 
-// A refusal was answered by a bucket that is there, unless the write was to create it, and tells
-// that others have taken the tokens if it was a charge under the rules that are in force still. A charge
-// that came too late for the clock of the bucket was not answered.
+// A refusal is an answer of an existing bucket, unless the write was to create it. It shows that
+// others have taken the tokens if it was a charge under the rules still in force. A charge that
+// came too late for the bucket's clock was not answered.
 func TestRefusalsAreClassified(t *testing.T) {
 	b := seenAs(perSecond, 5) // of generation 1
 	for name, c := range map[string]struct {
@@ -179,8 +178,8 @@ func TestRefusalsAreClassified(t *testing.T) {
 	}
 }
 
-// What is under way is counted by limit, and forgotten with the last of it: then the shard is idle.
-// A request that takes nothing is never under way.
+// Costs under way are counted by limit, and dropped with the last one: then the shard is idle. A
+// request without costs is never under way.
 func TestIdleOnceNothingIsUnderWay(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	for _, milli := range []int64{0, 1, 1000, -1} {
@@ -200,10 +199,10 @@ func TestIdleOnceNothingIsUnderWay(t *testing.T) {
 	}
 }
 
-// An image that shows a tenth of a share more than refill explains raises what is known; one of
-// another count or without a clock, or a limit that is new or changed or held, tells nothing.
+// An image with a tenth of a share more than refill explains raises the known level; an image with
+// another count or without a clock, and a limit that is new, changed or held, shows nothing.
 func TestRaised(t *testing.T) {
-	const ms = 1000 // later, in which a token is refilled
+	const ms = 1000 // later, after the refill of a token
 	other := perSecond
 	other.Amount *= 2
 	for _, c := range []struct {
@@ -247,7 +246,7 @@ func TestRaised(t *testing.T) {
 	}
 }
 
-// A request that asks for more than the limits of others ever hold is decided by its own.
+// A request for more than the limits of others ever hold is decided by its own limits.
 func TestCostsAboveOthersLimitsUseOwnLimits(t *testing.T) {
 	for cost, yields := range map[int64]bool{5: true, 6: false} {
 		b := seenAs(perSecond, 10)
@@ -263,7 +262,7 @@ func TestCostsAboveOthersLimitsUseOwnLimits(t *testing.T) {
 	}
 }
 
-// Nothing is known of a bucket in shards none of which was seen: the levels are estimates of nothing.
+// If no shard of a bucket was seen, the levels are estimates.
 func TestLevelsOfNothing(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(imageOf(0, 2, 3), noon, Unsent)
@@ -277,7 +276,7 @@ func TestLevelsOfNothing(t *testing.T) {
 	}
 }
 
-// What has been refilled of the next millitoken is told of a bucket that has one shard.
+// The fraction of the next millitoken is reported for a bucket with one shard.
 func TestLevelsShowTheRest(t *testing.T) {
 	for count, want := range map[int]int64{1: 7, 2: 0} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -290,7 +289,8 @@ func TestLevelsShowTheRest(t *testing.T) {
 	}
 }
 
-// Shards that have paid together are known by what they have left, and with the limits in force.
+// Shards that have paid together are remembered with their remaining levels, and with the limits in
+// force.
 func TestPaid(t *testing.T) {
 	b, w := seenAs(perSecond, 5, 5), asks(7, perSecond)
 	payments := ByLevels([]table.Shard{b.Seen(0).Image, b.Seen(1).Image}, w, noon)
@@ -320,8 +320,8 @@ func TestPaid(t *testing.T) {
 	}
 }
 
-// Levels tell what is held of a limit and for how long, when a quota is whole again, and of a limit
-// that the bucket does not have yet that it is full.
+// Levels show the held tokens of a limit and their time, when a quota is whole again, and a limit
+// that the bucket does not have yet as full.
 func TestLevels(t *testing.T) {
 	const edge = 1_700_006_400_000
 	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -344,7 +344,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// An image of a shard that lives on is dropped if it is older than one that came meanwhile.
+// An image of a remaining shard is dropped if it is older than one that came meanwhile.
 func TestSurvivorsAreNotTakenBack(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.Missing(noon, 0)
@@ -356,7 +356,7 @@ func TestSurvivorsAreNotTakenBack(t *testing.T) {
 	check.Equal(t, got.Generation, 2, "generation replaces a newer one")
 }
 
-// A shard that has nothing of one limit may still pay of another one, and one in debt pays of none.
+// An empty shard of one limit may still pay for another one, and a shard in debt pays for none.
 func TestShardPaysOfOneLimitWithoutTheOther(t *testing.T) {
 	other := perSecond
 	other.Name = "tps"
@@ -375,7 +375,8 @@ func TestShardPaysOfOneLimitWithoutTheOther(t *testing.T) {
 	}
 }
 
-// An image of another life of a shard tells nothing of what others have taken: its counter began anew.
+// An image of another life of a shard shows nothing about the tokens that others have taken: its
+// counter started again.
 func TestAnotherLifeTeachesNothing(t *testing.T) {
 	for generation, taught := range map[int64]bool{1: true, 2: false} {
 		b, image := seenAs(perSecond, 9), imageOf(0, 1, 4)
@@ -389,8 +390,8 @@ func TestAnotherLifeTeachesNothing(t *testing.T) {
 	}
 }
 
-// Limits that were stored and are read again are confirmed alone; those of calls stand beside each
-// other.
+// Stored limits that are read again replace the confirmed ones; limits of calls are kept next to
+// each other.
 func TestConfirmedLimits(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
@@ -417,7 +418,7 @@ func TestConfirmedLimits(t *testing.T) {
 	}
 }
 
-// Others are yielded to where they have changed a limit or taken one out, and as long as that is so.
+// A process yields where others have changed or removed a limit, and as long as that is so.
 func TestHowLongAYieldLasts(t *testing.T) {
 	own, other := []bucket.Limit{perSecond}, []bucket.Limit{perHour20}
 	for _, c := range []struct {
@@ -437,7 +438,7 @@ func TestHowLongAYieldLasts(t *testing.T) {
 	}
 }
 
-// Requests go out together if their limits, what they leave and how long the bucket lives are the same.
+// Requests go out together if their limits, floors and bucket lifetimes are the same.
 func TestLikeRequestsGoTogether(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
@@ -457,7 +458,7 @@ func TestLikeRequestsGoTogether(t *testing.T) {
 	}
 }
 
-// A level never exceeds what can be counted, however much is under way.
+// A level never exceeds the range of numbers, however much is under way.
 func TestUnderWaySaturates(t *testing.T) {
 	var u underWay
 	for range 3 {
@@ -472,7 +473,7 @@ func TestUnderWaySaturates(t *testing.T) {
 	}
 }
 
-// When a period that was seen is over, or nothing was seen, a quota is whole again at its next edge.
+// If a seen period is over, or nothing was seen, a quota is whole again at its next edge.
 func TestTheEdgeThatComesNext(t *testing.T) {
 	const edge = 1_700_006_400_000
 	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -490,8 +491,8 @@ func TestTheEdgeThatComesNext(t *testing.T) {
 	}
 }
 
-// A charge of somebody who is denied if it is refused goes by the level alone, however low that may
-// show a full limit; an image without a clock, or without the limits, is mended first.
+// A charge whose refusal would deny a request depends on the level alone, even if that shows a full
+// limit too low; an image without a clock, or without the limits, is mended first.
 func TestChargesThatMend(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *table.Shard)
@@ -523,7 +524,7 @@ func TestChargesThatMend(t *testing.T) {
 	}
 }
 
-// A look asks a shard that is known for its image with a write that needs none of it.
+// A look requests the image of a known shard with a write that does not depend on it.
 func TestALookNeedsNoImage(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
 	b.Begin(Choice{Do: Look}, w, noon)
@@ -532,9 +533,9 @@ func TestALookNeedsNoImage(t *testing.T) {
 	}
 }
 
-// A crowd's charge, after a refused add, leaves room for the adds of others while somebody has charged
-// of late, 12 % of a capacity of 10 where full limits may be shown lower by 30 %; else it goes by the
-// fresh image alone.
+// After a refused add, a crowd's charge leaves room for the adds of others if there was a recent
+// charge, 12 % of a capacity of 10 if full limits may be shown 30 % too low; otherwise it depends
+// on the fresh image alone.
 func TestChargesInACrowdLeaveRoom(t *testing.T) {
 	for ms, want := range map[int64]int64{100: 8800, 30_000: 9000} {
 		b, w := seenAs(perSecond, 10), asks(1, perSecond)
@@ -558,8 +559,8 @@ func TestChargesInACrowdLeaveRoom(t *testing.T) {
 	}
 }
 
-// Who yields goes by the newest of the limits that others have set, and tells once. Limits that they
-// have taken out cost nothing, if the call's own are stored ones.
+// A yielding process uses the newest limits that others have set, and reports it once. Limits that
+// they have removed cost nothing, if the call's own limits are stored ones.
 func TestYieldsFollowTheNewestLimits(t *testing.T) {
 	theirs := func(generation, capacity int64, names ...string) table.Shard {
 		var limits []bucket.Limit
@@ -605,7 +606,7 @@ func TestYieldsFollowTheNewestLimits(t *testing.T) {
 	}
 }
 
-// under is the image of a shard in a generation that has given it a limit.
+// under returns an image of a shard in a generation that has given it a limit.
 func under(shard, shards int, limit bucket.Limit, generation int64) table.Shard {
 	b := imageOf(shard, shards, 3)
 	b.Generation = generation << 40
@@ -613,7 +614,7 @@ func under(shard, shards int, limit bucket.Limit, generation int64) table.Shard 
 	return b
 }
 
-// confirmedBy is a process that has seen its limits in force on a shard.
+// confirmedBy returns a process that has seen its limits in force on a shard.
 func confirmedBy(image table.Shard, w Want) *Bucket {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	b.See(image, noon, Unsent)
@@ -621,8 +622,8 @@ func confirmedBy(image table.Shard, w Want) *Bucket {
 	return b
 }
 
-// A shard that is new here, and that others changed after those that are known, displaces too. One that was split
-// off since has the limits of its parent, which may have been changed long before.
+// A new shard that others changed after the known ones displaces limits, too. A shard split off
+// since has the limits of its parent, which may have changed long before.
 func TestANewShardDisplaces(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
@@ -647,8 +648,8 @@ func TestANewShardDisplaces(t *testing.T) {
 	}
 }
 
-// A write that was decided on before others replaced its limits does not bring them again: its
-// request decides once more. So does what is taken ahead in the background.
+// A write that was decided before others replaced its limits does not restore them: its request
+// decides again. So does a prefetch in the background.
 func TestNoPlanBringsReplacedLimits(t *testing.T) {
 	faster := perSecond
 	faster.Amount *= 2
@@ -672,8 +673,8 @@ func TestNoPlanBringsReplacedLimits(t *testing.T) {
 	}
 }
 
-// A shard that is seen for the first time tells nothing of limits that are as old as its generation,
-// or older than that of a shard that has the process's own.
+// The first image of a shard shows nothing about limits that are as old as its generation, or older
+// than the generation of a shard with the process's own.
 func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 	old := perSecond
 	old.Amount *= 2
@@ -681,14 +682,14 @@ func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 	b, split := confirmedBy(under(0, 2, perSecond, 2), w), under(0, 2, perSecond, 6)
 	b.See(split, noon, Unsent)
 	b.Took(split, Planned{Takes: true, since: Unsent}, w, nil, noon)
-	if b.Refused(under(1, 2, old, 3), Planned{Shard: 1, since: Unsent}, noon) { // split at 3, with what it had
+	if b.Refused(under(1, 2, old, 3), Planned{Shard: 1, since: Unsent}, noon) { // split at 3, with its earlier limits
 		t.Error("displaced")
 	}
 	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
 		t.Errorf("decided by %v", d.Want.Costs[0].Limit)
 	}
 
-	theirs := asks(1, old) // a process of the old release: it yields, and goes on yielding
+	theirs := asks(1, old) // a process of the old release: it yields, and continues to yield
 	b = confirmedBy(under(0, 2, old, 1), theirs)
 	b.Refused(under(0, 2, perSecond, 2), Planned{since: Unsent}, noon)
 	b.Refused(split, Planned{since: Unsent}, noon)
@@ -698,8 +699,8 @@ func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 	}
 }
 
-// A shard that merges begins a generation under the limits that it has had: that says nothing of
-// those that others have changed meanwhile.
+// A shard that merges begins a generation with its earlier limits: that shows nothing about limits
+// that others have changed meanwhile.
 func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 	old := perSecond
 	old.Amount *= 2
@@ -728,7 +729,7 @@ func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 	}
 }
 
-// A limit that the bucket has and the request is not under denies nothing, in debt or not.
+// A limit of the bucket that does not apply to the request denies nothing, in debt or not.
 func TestLimitsOfOthersDenyNothing(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	image := shardOf(bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon))
@@ -740,7 +741,7 @@ func TestLimitsOfOthersDenyNothing(t *testing.T) {
 	}
 }
 
-// Of two choices that is taken which comes sooner: a denial that ends before another, or at all.
+// Of two choices, the earlier one is taken: a denial that ends before another, or ends at all.
 func TestTheSoonerOfTwoDenials(t *testing.T) {
 	never := Choice{Do: Never, at: noon, Limit: "rps"}
 	early, late := Choice{Do: Deny, at: noon + 1, Limit: "rps"}, Choice{Do: Deny, at: noon + 2, Limit: "rps"}
@@ -753,8 +754,8 @@ func TestTheSoonerOfTwoDenials(t *testing.T) {
 	}
 }
 
-// An image is recent while what has been refilled since is less than a part of every
-// capacity that is asked for: 20 % of 10 tokens, 1 per second, is 2 s.
+// An image is recent while the refill since is less than a part of every requested capacity: 20 %
+// of 10 tokens, 1 per second, is 2 s.
 func TestRecent(t *testing.T) {
 	for ms, want := range map[int64]bool{0: true, 2000: true, 2001: false} {
 		s := &seen{image: imageOf(0, 1, 5)}
@@ -765,7 +766,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// A shard of which nothing is known is no home.
+// A shard that was never seen is not a home.
 func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
 	d := decider{facts: factsOf(2), want: asks(1, perSecond), now: noon}
 	if d.halfFull(nil) || d.halfFull(&seen{absent: true}) || !d.halfFull(&seen{image: imageOf(0, 2, 5)}) {
@@ -773,7 +774,7 @@ func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
 	}
 }
 
-// Who waits and is not let in is told so, and the bucket goes on.
+// A waiting request that is not admitted is denied, and the bucket continues.
 func TestRefusal(t *testing.T) {
 	b := seenAs(perSecond, 4)
 	for range 2 {
@@ -781,17 +782,18 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	// Its own tokens are taken and not yet given back, so the queue seems to have room: it is full for it.
+	// Its own tokens are taken and not yet given back, so the queue seems to have room: for this
+	// request it is full.
 	d := b.Refusal(asks(7, perSecond), noon+60_000, noon)
 	if !d.Full || d.Limit != "rps" {
 		t.Errorf("of the queue: %+v", d)
 	}
-	if l := d.Levels[0]; l.After != 3000 { // 7 of 4, one a second: what it needs, not when it may ask
+	if l := d.Levels[0]; l.After != 3000 { // 7 of 4, one a second: the time for its costs, not until it may ask
 		t.Errorf("of the limit: %+v, of the queue %+v", l, d)
 	}
 }
 
-// Of a shard of which nothing is known nothing is under way, and nothing is held.
+// A shard that was never seen has nothing under way, and nothing held.
 func TestAShardThatWasNeverSeen(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	if got := b.Seen(7); !got.Idle || got.Absent || got.Serial != 0 || got.Image.Entity != "" {
@@ -801,8 +803,8 @@ func TestAShardThatWasNeverSeen(t *testing.T) {
 	check.Equal(t, NewBucket(&Settings{}).Reusable(asks(1, perSecond), noon), 0, "slots serve others for ms")
 }
 
-// A bucket that is created takes the costs, and tells its parent; where shards live on, shard 0 comes
-// back with their count and takes nothing.
+// A created bucket takes the costs, and stores its parent; if shards remain, shard 0 is restored
+// with their count and takes nothing.
 func TestCreate(t *testing.T) {
 	for _, count := range []int{1, 4} {
 		b, w := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32}), asks(3, perSecond)
@@ -824,11 +826,11 @@ func TestCreate(t *testing.T) {
 		if image.State.Shards != count || image.Parent != "org" || !image.Cascade {
 			t.Errorf("%d shards: %+v", count, image)
 		}
-		b.See(image, noon, Unsent) // nobody is locked out
+		b.See(image, noon, Unsent) // no request is locked out
 	}
 }
 
-// What is stored in part cannot be divided: no count of it is mended.
+// A partly stored limit cannot be divided, so its shard count is not mended.
 func TestPartialLimitsAreNotMended(t *testing.T) {
 	for partial, mends := range map[bool]bool{false: true, true: false} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -843,8 +845,8 @@ func TestPartialLimitsAreNotMended(t *testing.T) {
 	}
 }
 
-// Where a charge would be refused a plain add goes out, which leaves room for those of others; once
-// that was refused, a charge; and once one has held, an add again.
+// If a charge would be refused, a plain add is sent, which leaves room for the adds of others; if
+// that was refused, a charge; and after one has held, an add again.
 func TestAddsInACrowd(t *testing.T) {
 	b, w := seenAs(perSecond, 10), asks(1, perSecond)
 	plan := func() Planned {
@@ -874,8 +876,8 @@ func TestAddsInACrowd(t *testing.T) {
 	b.mu.Unlock()
 }
 
-// An image that a call brings which was sent before a shard was found missing is not taken for the
-// answer to a later one: what is missing counts as news too.
+// An image from a call that was sent before a shard was found missing does not count as the answer
+// to a later call: a missing shard is news too.
 func TestMissingIsNews(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	was := b.Seen(0).Serial
@@ -890,12 +892,12 @@ func TestMissingIsNews(t *testing.T) {
 	}
 }
 
-// A full shard is crowded if others have taken more than the slack since its image, as far
-// as they have been watched.
+// A full shard is crowded if others have taken more than the slack since its image, as far as
+// observed.
 func TestCrowded(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		elapsed float64 // for how long others were watched, ms
+		elapsed float64 // for how long others were observed, ms
 		ms      int64
 		slack   int64 // percent
 		want    bool

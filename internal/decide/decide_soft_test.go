@@ -9,10 +9,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// tried is a soft limit beside perSecond.
+// tried is a soft limit next to perSecond.
 var tried = bucket.Limit{Name: "tps", Capacity: 10_000, Amount: 1000, Period: 1000, Soft: true}
 
-// seenWithSoft is a bucket whose shards were seen at noon with so many tokens of perSecond and
+// seenWithSoft returns a bucket whose shards were seen at noon with these tokens of perSecond and
 // of tried.
 func seenWithSoft(tokens ...[2]int64) *Bucket {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
@@ -31,7 +31,7 @@ func asksBoth(hard, soft int64) Want {
 	return w
 }
 
-// What is under way of a soft limit on several shards keeps nobody from taking from them.
+// Costs of a soft limit under way on several shards do not stop requests from taking from them.
 func TestSoftLimitsUnderWayOnSeveralShards(t *testing.T) {
 	b := seenWithSoft([2]int64{5, 5}, [2]int64{5, 5}, [2]int64{5, 5}, [2]int64{5, 5})
 	for range 2 { // of shares of 2 whole tokens each
@@ -41,8 +41,7 @@ func TestSoftLimitsUnderWayOnSeveralShards(t *testing.T) {
 	}
 }
 
-// The parts that shards pay are few and add up, and a shard pays what it has of a limit that
-// is not soft.
+// The parts that shards pay are few and add up, and a shard pays what it has of a hard limit.
 func TestPartsOfSoftLimits(t *testing.T) {
 	levels := make([][2]int64, 8)
 	for i := range levels {
@@ -67,8 +66,8 @@ func TestPartsOfSoftLimits(t *testing.T) {
 	}
 }
 
-// A process that yields goes by its limits as the bucket has them. One that the bucket does not
-// have stays as it is and is named as removed; one that the bucket has as a soft one stays hard.
+// A yielding process uses its limits as the bucket has them. One that the bucket lacks stays
+// unchanged and is named as removed; one that is soft in the bucket stays hard.
 func TestLimitsAsTheBucketHasThem(t *testing.T) {
 	stored := perSecond
 	stored.Capacity *= 2
@@ -82,7 +81,7 @@ func TestLimitsAsTheBucketHasThem(t *testing.T) {
 	}
 }
 
-// Refused writes deny nobody who asks for soft limits only.
+// Refused writes do not deny requests that have only soft limits.
 func TestSoftLimitsAreNotOutrun(t *testing.T) {
 	b := seenAs(tried, 9)
 	for _, a := range []*Attempt{{Trips: MaxTrips}, {Trips: MaxTrips, Waits: true, Until: noon + 1e6}} {

@@ -8,22 +8,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// noon is when these stories begin, epoch ms.
+// noon is when these tests begin, epoch ms.
 const noon = int64(1_700_000_000_000)
 
 // perSecond refills a token a second and holds ten.
 var perSecond = bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 1000, Period: 1000}
 
-// clock is one that stands.
+// clock returns a stopped clock.
 func clock(ms int64) func() Now { return func() Now { return Now{Ms: ms} } }
 
-// asks is a request for so many tokens under some limits.
+// asks returns a request for tokens under some limits.
 func asks(tokens int64, limits ...bucket.Limit) Want {
 	return Want{Namespace: "ns", Name: Name{Entity: "acme", Resource: "gpt-4"}, Lifetime: table.Expires,
 		Costs: table.Costs(limits, tokens*bucket.Milli)}
 }
 
-// seenAs is a bucket whose shards were seen at noon with so many tokens of a limit each.
+// seenAs returns a bucket whose shards were seen at noon with these tokens of a limit.
 func seenAs(limit bucket.Limit, tokens ...int64) *Bucket {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	for shard, n := range tokens {
@@ -34,7 +34,7 @@ func seenAs(limit bucket.Limit, tokens ...int64) *Bucket {
 	return b
 }
 
-// Each row is a reason why a request is granted a write, sent to look, or denied.
+// Each row is a reason why a request is granted a write, looks, or is denied.
 func TestWhyDenied(t *testing.T) {
 	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
 	waits := &Attempt{Waits: true, Until: noon + 60_000}
@@ -42,7 +42,7 @@ func TestWhyDenied(t *testing.T) {
 		name   string
 		bucket *Bucket
 		asks   Want
-		has    *Attempt // done so far; nil: nothing
+		has    *Attempt // attempts so far; nil: none
 		ms     int64    // since noon
 		want   Action
 		shard  int
@@ -97,8 +97,8 @@ func TestWhyDenied(t *testing.T) {
 	}
 }
 
-// A denial is exact: the request is granted after what it says, and not a millisecond
-// before, whether that is remembered or decided again.
+// A denial is exact: the request is granted after the given time, and not a millisecond before,
+// whether the denial is remembered or decided again.
 func TestDenialIsExact(t *testing.T) {
 	for cost, tokens := range map[int64][]int64{7: {4}, 8: {-3}, 9: {0, 3}, 6: {1, 1, 0, 2}} {
 		for _, again := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestDenialIsExact(t *testing.T) {
 			if d.Do != Deny || d.Denial.Estimated {
 				t.Fatalf("%v: decided %+v, %+v", tokens, d.Choice, d.Denial)
 			}
-			if again { // what was seen anew is decided anew
+			if again { // a new image is decided again
 				b.See(b.Seen(0).Image, noon, b.Seen(0).Serial)
 			}
 			at := noon + d.Denial.After
@@ -121,7 +121,7 @@ func TestDenialIsExact(t *testing.T) {
 	}
 }
 
-// One look goes out for all requests, and the next one when DenyFor is over.
+// One look is sent for all requests, and the next one when DenyFor is over.
 func TestOneLookForAll(t *testing.T) {
 	b, want := seenAs(perSecond, -1000), asks(1, perSecond)
 	for _, c := range []struct {
@@ -137,8 +137,8 @@ func TestOneLookForAll(t *testing.T) {
 	}
 }
 
-// A charge that is also the look at a shard, for a share without room, is begun by one of many. The
-// others are denied until the next look.
+// A charge that is also the look at a shard, for a share without room, is started by one of many
+// requests. The others are denied until the next look.
 func TestOneOfManyChargesIsTheLook(t *testing.T) {
 	const now = noon + 60_000
 	b, in := seenAs(perSecond, 9, 9), asks(1, perSecond)
@@ -157,7 +157,7 @@ func TestOneOfManyChargesIsTheLook(t *testing.T) {
 	}
 }
 
-// What is under way counts as taken, until its write is answered.
+// Costs under way count as taken, until their write is answered.
 func TestUnderWayCountsAsTaken(t *testing.T) {
 	b, six, five := seenAs(perSecond, 10), asks(6, perSecond), asks(5, perSecond)
 	decide := func() Action { return b.Decide(five, &Attempt{}, clock(noon)).Do }
@@ -165,13 +165,13 @@ func TestUnderWayCountsAsTaken(t *testing.T) {
 	check.Equal(t, decide(), Deny, "5 of 10 while 6 are under way")
 	b.End(0, six)
 	check.Equal(t, decide(), Deny, "5 of 10 when nothing is under way any more, and nothing new was seen")
-	b.See(b.Seen(0).Image, noon, b.Seen(0).Serial) // nobody has taken them
+	b.See(b.Seen(0).Image, noon, b.Seen(0).Serial) // the tokens were not taken
 	check.Equal(t, decide(), Take, "5 of 10 when nothing is under way")
 }
 
-// A write to a shard that was not seen asks for half of each capacity at most, but for the
-// first request, so that it is not refused for all: of 4, 5 and 2 the first is sent, of 1, 3
-// and 2 two are. A soft limit refuses nothing.
+// A write to an unseen shard takes at most half of each capacity, except for its first request, so
+// that it is not refused for all: of 4, 5 and 2 the first is sent, of 1, 3 and 2 two are. A soft
+// limit refuses nothing.
 func TestPlanWithoutAnImageAsksForHalf(t *testing.T) {
 	soft := perSecond
 	soft.Soft = true
@@ -198,7 +198,7 @@ func TestPlanWithoutAnImageAsksForHalf(t *testing.T) {
 	}
 }
 
-// replaced is a bucket whose limit of this process others have replaced at noon.
+// replaced returns a bucket in which others have replaced this process's limit at noon.
 func replaced(t *testing.T) (b *Bucket, want Want, theirs bucket.Limit) {
 	t.Helper()
 	b, want = seenAs(perSecond, 10), asks(1, perSecond)
@@ -212,13 +212,13 @@ func replaced(t *testing.T) (b *Bucket, want Want, theirs bucket.Limit) {
 	return b, want, theirs
 }
 
-// Slots of this process pay nothing of a limit that others have put in the place of its own.
+// Slots of this process do not pay for a limit that others have put in place of its own.
 func TestReusedSlotsOfAReplacedLimit(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	wider := fly
 	wider.Capacity *= 2
 	for _, c := range []struct {
-		second bucket.Limit // in force of the other limit
+		second bucket.Limit // the other limit in force
 		want   [2]int64
 	}{{wider, [2]int64{3000, 1000}}, {fly, [2]int64{1000, 1000}}} {
 		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(0)
@@ -239,7 +239,7 @@ func TestReusedSlotsOfAReplacedLimit(t *testing.T) {
 	}
 }
 
-// Limits that others have replaced yield to theirs, which is told once.
+// Replaced limits yield to those of others, which is reported once.
 func TestDecidesByTheLimitsOfOthers(t *testing.T) {
 	b, want, theirs := replaced(t)
 	for i := range 2 {
@@ -253,19 +253,19 @@ func TestDecidesByTheLimitsOfOthers(t *testing.T) {
 	}
 }
 
-// shardOf is the image of a shard in a state.
+// shardOf returns the image of a shard in a state.
 func shardOf(s bucket.State) table.Shard {
 	return table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt-4", Generation: 1, State: s}
 }
 
-// imageOf is what a shard shows at noon, of a bucket of so many.
+// imageOf returns the image of a shard at noon, of a bucket with several shards.
 func imageOf(shard, shards int, tokens int64) table.Shard {
 	image := shardOf(bucket.New([]bucket.Limit{perSecond}, shard, shards, noon))
 	image.State.Slots[image.State.Index("rps")].Tokens = tokens * bucket.Milli
 	return image
 }
 
-// What else than levels decides: images that are missing, old, or not to be believed.
+// Reasons besides levels: images that are missing, old, or unreliable.
 func TestWhyDeniedWithoutAllImages(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -273,7 +273,7 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 		cost  int64
 		has   Attempt
 		want  Action
-		after int64 // of a denial that is a guess, ms
+		after int64 // of a denial that is an estimate, ms
 		mends bool
 	}{
 		{"a shard that was never seen is asked", func(b *Bucket) { b.See(imageOf(0, 4, 0), noon, Unsent) }, 2,
@@ -328,8 +328,8 @@ func TestWhyDeniedWithoutAllImages(t *testing.T) {
 	}
 }
 
-// Stored limits that were read after others had replaced them are in force: whoever stored them
-// last means them. Those that were read before, or that a call brings, yield for the minute.
+// Stored limits that were read after others had replaced them are in force: the last change wins.
+// Limits that were read before, or that a call brings, yield for the minute.
 func TestLimitsThatAreReadAgainYieldNoLonger(t *testing.T) {
 	for _, c := range []struct {
 		read   int64
@@ -348,8 +348,8 @@ func TestLimitsThatAreReadAgainYieldNoLonger(t *testing.T) {
 	}
 }
 
-// Of shards that are not known, a second one is asked if its own share covers the costs: of ten for
-// four shards, 3, 3, 2 and 2. A soft limit fits any.
+// Of unknown shards, a second one is tried if its own share covers the costs: of ten for four
+// shards, 3, 3, 2 and 2. A soft limit fits any.
 func TestSecondShardIsAskedIfItsShareCovers(t *testing.T) {
 	soft := perSecond
 	soft.Soft = true
@@ -370,8 +370,8 @@ func TestSecondShardIsAskedIfItsShareCovers(t *testing.T) {
 	}
 }
 
-// Requests that wait and those that do not are denied for reasons of their own: what is
-// remembered of one says nothing of the other.
+// Waiting and other requests are denied for separate reasons: a remembered denial of one does not
+// apply to the other.
 func TestWaitersHaveDenialsOfTheirOwn(t *testing.T) {
 	waits := func() *Attempt { return &Attempt{Waits: true, Until: noon + 60_000} }
 	b, one := seenAs(perSecond, -14), asks(1, perSecond)
@@ -385,7 +385,7 @@ func TestWaitersHaveDenialsOfTheirOwn(t *testing.T) {
 	}
 	faster := bucket.Limit{Name: "rps", Capacity: 10_000, Amount: 5000, Period: 1000}
 	if d := seenAs(perSecond, 4).Decide(asks(7, faster), waits(), clock(noon)); d.Do != Take || !d.Owe {
-		t.Errorf("by limits that are not stored yet: %+v", d.Choice) // the write brings them
+		t.Errorf("by limits that are not stored yet: %+v", d.Choice) // the write stores them
 	}
 	inLine := waits()
 	inLine.InLine = true
@@ -394,8 +394,8 @@ func TestWaitersHaveDenialsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Of requests that need a look at the same time one gets it, and the others are denied: one write is enough
-// for all. So it is with limits that are to be brought in force.
+// Of requests that need a look at the same time, one gets it, and the others are denied: one write
+// is enough for all. The same applies to limits that must be put in force.
 func TestOneOfManyGetsTheLook(t *testing.T) {
 	other := perSecond
 	other.Capacity *= 2
@@ -414,8 +414,8 @@ func TestOneOfManyGetsTheLook(t *testing.T) {
 	}
 }
 
-// However a request was refused, it ends: by its decisions, or by its writes, of which one decision may
-// send several.
+// However a request is refused, it ends: after its decisions, or after its writes, of which one
+// decision may send several.
 func TestARequestEnds(t *testing.T) {
 	for _, c := range []struct {
 		has  Attempt
@@ -438,8 +438,8 @@ func TestARequestEnds(t *testing.T) {
 	}
 }
 
-// A denial by what the image shows takes no round trip, so it is exact for a request that has none left.
-// One that would have to look is denied by a guess.
+// A denial by the image takes no round trip, so it is exact for a request without one left. A
+// request that would have to look is denied with an estimate.
 func TestNoRoundTripLeftDeniesByTheImage(t *testing.T) {
 	for _, c := range []struct {
 		ms, after int64

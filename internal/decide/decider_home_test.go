@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A request whose write was refused goes on with the same shard, whose image is new, unless others took
-// the tokens there.
+// A request whose write was refused continues with the same shard, whose image is new, unless
+// others took the tokens there.
 func TestGoesOnWithTheShardThatRefused(t *testing.T) {
 	for lost, want := range map[bool]int{false: 3, true: 1} {
 		b, a := seenAs(perSecond, 1, 1, 1, 1), &Attempt{} // less than half of a share each
@@ -22,7 +22,7 @@ func TestGoesOnWithTheShardThatRefused(t *testing.T) {
 	}
 }
 
-// The look goes to the shard that has the costs first.
+// The look goes to the shard that will have the costs first.
 func TestLooksWhereTokensComeFirst(t *testing.T) {
 	for shard, tokens := range [][]int64{{-70, -90}, {-90, -70}} {
 		d := seenAs(perSecond, tokens...).Decide(asks(1, perSecond), &Attempt{}, clock(noon+60_000))
@@ -32,7 +32,7 @@ func TestLooksWhereTokensComeFirst(t *testing.T) {
 	}
 }
 
-// A cost of zero asks for nothing: a shard is half full whatever it has of that limit, and of a
+// A cost of zero requires nothing: a shard is half full whatever its level of that limit, or of a
 // soft one.
 func TestHalfFullIgnoresZeroCosts(t *testing.T) {
 	for _, c := range []struct {
@@ -49,8 +49,8 @@ func TestHalfFullIgnoresZeroCosts(t *testing.T) {
 	}
 }
 
-// Of shards that recover at one instant the one with the oldest image is looked at. An image from
-// a later time than now is the oldest: the clock has been set back.
+// Of shards that recover at the same instant, the one with the oldest image is looked at. An image
+// from the future is the oldest: the clock has been set back.
 func TestLooksAtTheOldestImage(t *testing.T) {
 	for _, c := range []struct{ first, second, want int64 }{{20, 10, 1}, {10, 20, 0}, {20, 90_000, 1}, {90_000, 20, 0}} {
 		b := NewBucket(&Settings{DenyFor: 1000, MaxShards: 32})
@@ -65,7 +65,7 @@ func TestLooksAtTheOldestImage(t *testing.T) {
 	}
 }
 
-// A process visits a shard for sixteen writes, and then goes where it draws.
+// A process stays with a shard for sixteen writes, and then picks another at random.
 func TestStaysForSixteenWrites(t *testing.T) {
 	b, want, writes := seenAs(perSecond, 4, 4), asks(1, perSecond), 0
 	for ; writes < 100; writes++ {
@@ -79,7 +79,8 @@ func TestStaysForSixteenWrites(t *testing.T) {
 	check.Equal(t, writes, 16, "writes")
 }
 
-// A process that goes to another shard stays with that one. Where that has merged, it stays with none.
+// A process that moves to another shard stays with that one. If that has merged, it stays with
+// none.
 func TestStaysWithTheShardItWentTo(t *testing.T) {
 	k := factsOf(4)
 	for shard := range 4 {

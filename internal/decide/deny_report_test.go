@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// told is how many denials the item counts.
+// reported returns the denials counted in the item.
 func (s *story) reported() int64 {
 	s.Helper()
 	b, err := table.DecodeShard(s.it)
@@ -19,14 +19,14 @@ func (s *story) reported() int64 {
 	return b.Denied / 1000
 }
 
-// Denials go with the next write that holds. A write that is refused leaves them for the next one. One that
-// nobody knows of takes them with it.
+// Denials go with the next write that holds. A refused write leaves them for the next one. A write
+// with an unknown outcome drops them.
 func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s := newStory(t, 10)
 	s.b.Denied(0)
 	s.b.Denied(0)
 	_, c := s.sent(8)
-	s.b.Denied(0) // while the write is on its way
+	s.b.Denied(0) // while the write is under way
 	s.others(4)   // so it is refused
 	s.write(c, false)
 	check.Equal(t, s.reported(), 0, "told by a write that was refused")
@@ -45,8 +45,8 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	check.Equal(t, s.reported(), 3, "told of 3, and one that may have been told")
 }
 
-// A look that tells brings an image as any other look does: the process yields to limits that others have brought.
-// At slots it does not tell, nor where nothing is known of the shard.
+// A reporting look returns an image like any other look: the process yields to limits that others
+// have set. It is not sent for slots, nor for an unknown shard.
 func TestReportingLookBringsAnImage(t *testing.T) {
 	for _, waited := range []int64{reportAfter - 1, reportAfter} {
 		s := newStory(t, 1)
@@ -87,14 +87,14 @@ func TestReportingLookBringsAnImage(t *testing.T) {
 	}
 }
 
-// Where nothing is granted, a look tells the denials once the first has waited for ten seconds, and holds
-// whatever there is.
+// If nothing is granted, a look reports the denials when the first is ten seconds old, and holds
+// whatever the level is.
 func TestLookReportsDenials(t *testing.T) {
 	for waited, tells := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
 		s := newStory(t, 0)
 		s.b = seenAs(perHour20, 0)
 		s.it = s.b.Seen(0).Image.Item()
-		s.ms = 60_000 // by now the image may not deny any more: 0.3 tokens have come
+		s.ms = 60_000 // by now the image may not deny any more: 0.3 tokens have refilled
 		s.b.Denied(s.ms - waited)
 		w := &Waiter{Want: asks(1, perHour20)}
 		var e Effects

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A limit is short of what has to be left for others too: of 10, half of it for others, a cost of
-// 3 needs 8. What costs nothing leaves everything.
+// A limit is short of its floor too: of 10, with a floor of half, a cost of 3 needs 8. A cost of
+// zero leaves everything.
 func TestDenialsReckonWithFloors(t *testing.T) {
 	perDay := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 100_000, Period: 86_400_000}
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -29,8 +29,8 @@ func TestDenialsReckonWithFloors(t *testing.T) {
 	}
 }
 
-// Of two shards with four and a half tokens each one request can have eight, so a denial says that
-// eight remain, not nine. A single shard tells its debt.
+// Of two shards with four and a half tokens each, one request can have eight, so a denial reports
+// eight remaining, not nine. A single shard reports its debt.
 func TestDenialsShowWhatOneRequestCanHave(t *testing.T) {
 	for _, c := range []struct {
 		tokens []int64 // millitokens
@@ -52,7 +52,8 @@ func TestDenialsShowWhatOneRequestCanHave(t *testing.T) {
 	}
 }
 
-// A denial mends what it comes upon, a grant leaves that: here shard 1 of two is missing.
+// A denial starts the repairs that it finds necessary; a grant does not: here shard 1 of two is
+// missing.
 func TestDenialsMend(t *testing.T) {
 	for cost, mends := range map[int64]bool{1: false, 4: true, 11: true} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -65,7 +66,7 @@ func TestDenialsMend(t *testing.T) {
 	}
 }
 
-// That shards of a bucket of one are to be folded says nothing of a denial that the image tells.
+// Pending merges of a bucket do not affect a denial that the image shows.
 func TestADenialIsNoMending(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	b.See(imageOf(1, 2, 0), noon, Unsent)
@@ -76,8 +77,8 @@ func TestADenialIsNoMending(t *testing.T) {
 	}
 }
 
-// A denial by slots is told for a second at most, as an estimate, unless a limit beside them takes
-// longer: then for that one.
+// A denial by slots gives a wait of at most a second, as an estimate, unless another limit takes
+// longer: then that limit's.
 func TestDenialsBySlots(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 2000, Period: 30_000, InFlight: true}
 	for _, c := range []struct {
@@ -114,9 +115,9 @@ func TestDenialsBySlots(t *testing.T) {
 	}
 }
 
-// Others who are faster each time deny for the time in which the costs refill; of limits that do not
-// refill, for as long as an image denies; at most for that if it was not for the tokens, or if several
-// shards have them. The denial names a limit that something is asked of.
+// If others are faster each time, the denial lasts for the refill time of the costs; for limits
+// that do not refill, as long as an image denies; and at most that long if the reason was not a
+// lack of tokens, or if several shards have them. The denial names a limit with a cost.
 func TestGivingUp(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	other := quota
@@ -137,10 +138,10 @@ func TestGivingUp(t *testing.T) {
 		{[]bucket.Limit{quota, perSecond}, []int64{2000, 0}, "q", 60_000},
 		{[]bucket.Limit{other, quota}, []int64{0, 2000}, "q", 60_000},
 		{[]bucket.Limit{soft, quota}, []int64{2000, 2000}, "q", 60_000},
-		{[]bucket.Limit{soft, slow}, []int64{2000, 0}, "slow", 60_000}, // what is owed of it denies
+		{[]bucket.Limit{soft, slow}, []int64{2000, 0}, "slow", 60_000}, // its debt denies
 	} {
 		k, refilled := factsOf(1), c.after
-		if c.after == 60_000 { // for as long as an image denies
+		if c.after == 60_000 { // as long as an image denies
 			refilled = 1500
 		}
 		for _, g := range []struct {
@@ -161,7 +162,7 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// A denial tells of a quota when it is whole again, from each of its shards the latest.
+// A denial reports when a quota is whole again: the latest edge of its shards.
 func TestDenialsShowTheLatestEdge(t *testing.T) {
 	const edge = 1_700_006_400_000
 	quota := bucket.Limit{Name: "q", Capacity: 5000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -176,8 +177,8 @@ func TestDenialsShowTheLatestEdge(t *testing.T) {
 	}
 }
 
-// A denial lasts a millisecond at least, and its limit is said to need just as long as the denial
-// lasts, whatever its level lets expect.
+// A denial lasts at least a millisecond, and its limit needs exactly as long as the denial lasts,
+// whatever its level suggests.
 func TestADenialAndItsLimitLastAsLong(t *testing.T) {
 	for _, c := range []struct{ at, now, after int64 }{
 		{noon + 7000, noon, 7000}, {noon + 7000, noon + 6000, 1000}, {noon, noon, 1}, {noon - 5, noon, 1},
@@ -192,8 +193,8 @@ func TestADenialAndItsLimitLastAsLong(t *testing.T) {
 	}
 }
 
-// A denial shows the levels of all shards together less what is under way, and how long each takes. It holds until
-// the image that ends first is due for a look.
+// A denial reports the levels of all shards together, minus costs under way, and the wait for each
+// limit. It holds until the first image to expire is due for a look.
 func TestDenialsShowAllShardsTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 3))
 	for n := range 3000 {
@@ -224,7 +225,7 @@ func TestDenialsShowAllShardsTogether(t *testing.T) {
 			}
 			switch {
 			case c.Limit.Name == limit:
-				if want.After = got.After; c.Milli > 0 && !c.Limit.Soft { // it does not cover what is denied
+				if want.After = got.After; c.Milli > 0 && !c.Limit.Soft { // it does not cover the denied costs
 					want.Remaining = min(want.Remaining, c.Milli/bucket.Milli-1)
 				}
 			case l.Milli >= need || c.Limit.Soft:
@@ -240,8 +241,8 @@ func TestDenialsShowAllShardsTogether(t *testing.T) {
 	}
 }
 
-// A denial by limits that are not stored has them stored first, on the shard that denies, or
-// where none ever can, on the first that has others.
+// A denial by limits that are not yet stored stores them first, on the denying shard, or if none
+// can ever cover the costs, on the first one with other limits.
 func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
 	before := perSecond
 	before.Amount = 7000
@@ -274,7 +275,7 @@ func TestOnWhichShardLimitsAreAdopted(t *testing.T) {
 	}
 }
 
-// A request that has waited too often of a bucket whose shard 0 was never seen is denied.
+// A request that has waited too often for a bucket whose shard 0 was never seen is denied.
 func TestDeniedWithoutShard0(t *testing.T) {
 	b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
 	b.See(imageOf(1, 2, 0), noon, Unsent)
@@ -285,7 +286,8 @@ func TestDeniedWithoutShard0(t *testing.T) {
 	}
 }
 
-// Who has to wait until shards have merged is told a second, or two round trips for each of them.
+// A request that must wait for merging shards is denied for a second, or two round trips for each
+// of them.
 func TestMergingFollowsTheRoundTrip(t *testing.T) {
 	for trip, after := range map[float64]int64{0: 1000, 4: 1000, 150: 2400} {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -300,8 +302,8 @@ func TestMergingFollowsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// Who is outrun where nothing says when tokens come back is denied for as long as an image denies,
-// a millisecond at least.
+// If a request is outrun and no time of refill is known, it is denied as long as an image denies,
+// at least a millisecond.
 func TestOutrunWithoutACost(t *testing.T) {
 	for denyFor, want := range map[int64]int64{0: 1, 1: 1, 2: 2, 60_000: 60_000} {
 		k := factsOf(1)

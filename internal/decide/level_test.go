@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// anyLimits are a rate, a soft one, a quota whose period ends at every full hour, and a rate that
-// some shards do not store yet.
+// anyLimits returns a rate, a soft one, a quota whose period ends at every full hour, and a rate
+// that some shards do not store yet.
 func anyLimits(r *rand.Rand) []bucket.Limit {
 	rate := func(name string) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: 8000 + r.Int64N(50_000), Amount: 1000 + r.Int64N(9000), Period: 1000}
@@ -22,9 +22,9 @@ func anyLimits(r *rand.Rand) []bucket.Limit {
 	return []bucket.Limit{a, b, q, z}
 }
 
-// anyBucket is a bucket of which something is known at an instant shortly before or after a full
-// hour, and a request of it. Of some shards nothing is known, some are missing, one is beyond the
-// count, and something is under way on others.
+// anyBucket returns a partly known bucket at an instant shortly before or after a full hour, and a
+// request for it. Some shards are unknown, some are missing, one is beyond the count, and others
+// have costs under way.
 func anyBucket(r *rand.Rand) decider {
 	const hour = 3_600_000
 	limits, now := anyLimits(r), (noon/hour+1)*hour+r.Int64N(4000)-1500
@@ -66,7 +66,7 @@ func anyBucket(r *rand.Rand) decider {
 	return decider{facts: k, want: w, now: now, attempt: &Attempt{}}
 }
 
-// seenOf are the images of the shards that the bucket has, in order.
+// seenOf returns the images of the bucket's shards, in order.
 func (d decider) seenOf() (all []*seen) {
 	for n := range d.count {
 		if s := d.shards[n]; s.imaged() {
@@ -76,8 +76,8 @@ func (d decider) seenOf() (all []*seen) {
 	return all
 }
 
-// naive is what there is of a limit by shards: what they hold, what they can hold, what their
-// processes hold and for how long, and when their period ends.
+// naive is a limit by shards: their levels, their capacities, the held tokens of their processes
+// and for how long, and when their period ends.
 type naive struct{ levels, parts, underWay, held, over, edges []int64 }
 
 func (d decider) naively(l bucket.Limit) (n naive) {
@@ -107,12 +107,12 @@ func sum(all []int64) (total int64) {
 	return total
 }
 
-// most returns the largest of some numbers, 0 of none.
+// most returns the largest number, 0 for none.
 func most(all []int64) int64 { return slices.Max(append(all, 0)) }
 
-// payable is how many tokens one request can have of all shards: whole ones of each, above its floor,
-// and none of a shard that is in debt. A shard that is not known counts as full, unless it is part
-// of another.
+// payable returns how many tokens one request can have from all shards: whole tokens of each, above
+// its floor, and none from a shard in debt. An unknown shard counts as full, unless it is part of
+// another.
 func (d decider) payable(c table.Cost, at int64) (tokens int64) {
 	for n := range d.count {
 		s, share := d.shards[n], bucket.State{Shard: n, Shards: d.count}
@@ -143,8 +143,7 @@ func (d decider) payable(c table.Cost, at int64) (tokens int64) {
 	return tokens
 }
 
-// The levels of a bucket are those of all its shards together, and a second way to add them up says
-// the same.
+// The levels of a bucket are the sums over all its shards, and a second way to add them up agrees.
 func TestLevelsSumAllShards(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))
 	for n := range 3000 {

@@ -8,10 +8,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// perHour20 is a limit that hardly refills while a test lasts.
+// perHour20 is a limit that hardly refills during a test.
 var perHour20 = bucket.Limit{Name: "rph", Capacity: 20_000, Amount: 20_000, Period: 3_600_000}
 
-// factsOf are those of a bucket of so many shards, of which nothing has been seen.
+// factsOf returns the facts of a bucket with several shards, none of which was seen.
 func factsOf(count int) *facts {
 	return &facts{Settings: &Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32}, count: count}
 }
@@ -19,8 +19,7 @@ func factsOf(count int) *facts {
 // denyFor is how long, in ms, an image denies in these tests.
 const denyFor = 1000
 
-// The estimate is what the counters have grown by, less what this process took,
-// and fades.
+// The estimate is the growth of the counters, minus what this process took, and fades.
 func TestOthersLearn(t *testing.T) {
 	state := func(used int64) bucket.State {
 		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used}}}
@@ -39,8 +38,8 @@ func TestOthersLearn(t *testing.T) {
 	check.Equal(t, o.rate("rph"), 0, "after a give-back")
 }
 
-// Others take by turns: 30 tokens within a tenth of a second, seen in ten images, and then
-// nothing for 0.9 s. In the mean they take 30 a second, whenever one looks.
+// Others take in bursts: 30 tokens within a tenth of a second, seen in ten images, and then nothing
+// for 0.9 s. On average they take 30 a second, whenever one looks.
 func TestOthersTakeByTurns(t *testing.T) {
 	state := func(used int64) bucket.State {
 		return bucket.State{Slots: []bucket.Slot{{Limit: perHour20, Used: used * bucket.Milli}}}
@@ -62,7 +61,7 @@ func TestOthersTakeByTurns(t *testing.T) {
 	}
 }
 
-// The slack follows what others take between two images, and what they leave.
+// The slack follows how much others take between two images, and how much they leave.
 func TestSlackFollowsTheFleet(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 60_000} // 10 per second
 	state := bucket.State{Shards: 1, Slots: []bucket.Slot{{Limit: limit}}}
@@ -98,8 +97,8 @@ func TestSlackFollowsTheFleet(t *testing.T) {
 	}
 }
 
-// What others take fades with each image, and with the time between two of them: what was seen a
-// second ago weighs seven eighths of what is seen now.
+// The rate of others fades with each image, and with the time between two of them: an observation
+// from a second ago weighs seven eighths of a current one.
 func TestRateOfOthersFades(t *testing.T) {
 	at := func(used, other int64) bucket.State {
 		s := bucket.New([]bucket.Limit{perHour20, perSecond}, 0, 1, noon)
@@ -125,8 +124,8 @@ func TestRateOfOthersFades(t *testing.T) {
 	}
 }
 
-// A charge is thought to be refused where others have taken more than the slack of a limit that is
-// full by now: of one that is not full yet a charge shows nothing lower.
+// A charge is expected to be refused if others have taken more than the slack of a limit that is
+// full by now: a limit that is not yet full is not shown too low.
 func TestCrowdedWhenFullByNow(t *testing.T) {
 	for _, c := range []struct {
 		level int64 // at noon, of 10
@@ -146,7 +145,8 @@ func TestCrowdedWhenFullByNow(t *testing.T) {
 	}
 }
 
-// A write that took nothing leaves all that the counter grew by to others, one that took the costs less.
+// After a write that took nothing, all growth of the counter was by others; after one that took the
+// costs, less.
 func TestOwnWritesDoNotCountAsOthers(t *testing.T) {
 	for takes, want := range map[bool]float64{true: 4, false: 5} {
 		b := seenAs(perSecond, 9)

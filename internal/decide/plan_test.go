@@ -18,7 +18,7 @@ func planned(t *testing.T, b *Bucket, c Choice, w Want, ms int64) Planned {
 	return p
 }
 
-// A request that waits takes from a full bucket into debt, also if others have taken since.
+// A waiting request takes from a full bucket into debt, even if others have taken since.
 func TestWaitTakesIntoDebtFromAFullBucket(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	b.See(imageOf(0, 1, 10), noon, Unsent)
@@ -42,8 +42,8 @@ func (p *process) demand() float64 {
 	return k.shards[0].holding.demand.Of("rps")
 }
 
-// In a crowd a charge goes out all the same if somebody is denied for its refusal, or where adds do not
-// hold, unless others have taken more than the capacity of ten since the image; and after an add that was refused.
+// In a crowd a charge is still sent if its refusal would deny a request, or if adds cannot hold,
+// unless others have taken more than the capacity of ten since the image; and after a refused add.
 func TestChargesInACrowd(t *testing.T) {
 	for name, c := range map[string]struct {
 		hurried int
@@ -66,7 +66,7 @@ func TestChargesInACrowd(t *testing.T) {
 		if p.adds != c.adds || p.Charges == c.adds {
 			t.Errorf("%s: %+v", name, p)
 		}
-		b.Refused(image, p, noon+4000) // what is known of others is as before
+		b.Refused(image, p, noon+4000) // the rate of others is unchanged
 		b.facts.shards[0].others = others{taken: map[string]float64{"rps": c.taken}, elapsed: 10_000}
 		if _, p = b.Plan(Choice{Do: Take}, []Want{w}, c.hurried, clock(noon+8000)); c.adds && p.adds {
 			t.Errorf("%s: an add after an add that was refused", name)
@@ -74,7 +74,7 @@ func TestChargesInACrowd(t *testing.T) {
 	}
 }
 
-// Every creation begins a generation of its own.
+// Every creation begins a separate generation.
 func TestCreationsDiffer(t *testing.T) {
 	generation := func(random uint64) int64 {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
@@ -91,8 +91,8 @@ func TestCreationsDiffer(t *testing.T) {
 	}
 }
 
-// Before a denial, the last write for a request is refused only if the tokens are gone, however low it
-// may show a full limit.
+// Before a denial, the last write for a request is refused only if the tokens are gone, even if it
+// may show a full limit too low.
 func TestTheLastWriteIsRefusedForTokensOnly(t *testing.T) {
 	for hurried, holds := range map[int]bool{0: true, 1: false} {
 		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)

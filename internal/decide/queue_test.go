@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A request that waits owes where that is paid back first, and is denied by a full queue once
-// others have won too often.
+// A waiting request goes into debt on the shard that is paid back first, and is denied by a full
+// queue after others have won too often.
 func TestWhereARequestOwes(t *testing.T) {
 	for _, c := range []struct {
 		tokens []int64
@@ -28,8 +28,8 @@ func TestWhereARequestOwes(t *testing.T) {
 	}
 }
 
-// indebted is a shard with so much of three limits of ten tokens, seen at noon. The second
-// refills ten tokens per second, the others one.
+// indebted returns a shard with these levels of three limits of ten tokens, seen at noon. The
+// second refills ten tokens per second, the others one.
 func indebted(first, second, third int64) table.Shard {
 	image := shardOf(bucket.New([]bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}, 0, 1, noon))
 	for name, milli := range map[string]int64{"a": first, "b": second, "c": third} {
@@ -42,7 +42,7 @@ func each(name string, perSecond int64) bucket.Limit {
 	return bucket.Limit{Name: name, Capacity: 10_000, Amount: perSecond * 1000, Period: 1000}
 }
 
-// A queue has room when no limit owes more than its capacity.
+// A queue has room if no limit's debt exceeds its capacity.
 func TestRoomIn(t *testing.T) {
 	all := []bucket.Limit{each("a", 1), each("b", 10), each("c", 1)}
 	soft := each("c", 1)
@@ -51,8 +51,8 @@ func TestRoomIn(t *testing.T) {
 		name  string
 		image table.Shard
 		asks  []bucket.Limit
-		less  int64 // what was taken of b beside the image
-		at    int64 // ms; 0: all along
+		less  int64 // taken of b since the image
+		at    int64 // ms; 0: always
 		limit string
 	}{
 		{"a capacity is owed", indebted(-10_000, -10_000, -10_000), all, 0, 0, ""},
@@ -87,8 +87,8 @@ func TestPaidBack(t *testing.T) {
 	}
 }
 
-// overheld is a shard with so much of its first limit, of which others may hold more than there is room
-// for, for five seconds.
+// overheld returns a shard with a level of its first limit, of which others may hold more than
+// there is room for, for five seconds.
 func overheld(milli int64) table.Shard {
 	image := indebted(milli, 0, 0)
 	image.State.HeldUntil = noon + 5000
@@ -96,8 +96,8 @@ func overheld(milli int64) table.Shard {
 	return image
 }
 
-// A full queue names the limit that it is full of. Where it is full because others stand in line,
-// that is one that something is asked of.
+// A full queue names the limit that fills it. If it is full because others stand in line, that is a
+// limit with a cost.
 func TestAFullQueueNamesItsLimit(t *testing.T) {
 	for _, c := range []struct {
 		level  int64 // of b
@@ -121,7 +121,7 @@ func TestAFullQueueNamesItsLimit(t *testing.T) {
 	}
 }
 
-// What several shards are to owe waits for the one whose queue is full, whichever that is.
+// A debt on several shards waits for the one whose queue is full, whichever that is.
 func TestAFullQueueOfOneShardStopsWhatAllOwe(t *testing.T) {
 	for full := range 5 { // of four shards; beyond: none
 		tokens := []int64{0, 0, 0, 0, 0}
@@ -134,8 +134,8 @@ func TestAFullQueueOfOneShardStopsWhatAllOwe(t *testing.T) {
 	}
 }
 
-// A request that ends while it stands in line, or whose bucket is gone, is denied by a limit that it
-// asks for, although the bucket would cover it.
+// A request that ends in line, or whose bucket is gone, is denied by a limit with a cost, even if
+// the bucket would cover it.
 func TestARefusalNamesALimit(t *testing.T) {
 	w := asks(0)
 	w.Costs = table.Costs([]bucket.Limit{each("a", 1), each("b", 10)}, 0, 1000)
@@ -146,8 +146,8 @@ func TestARefusalNamesALimit(t *testing.T) {
 	}
 }
 
-// A request that waits, and finds that it would have to wait for too long by an image that is old,
-// asks before it is denied; where the wait is not too long it takes into debt, and asks for nothing.
+// A waiting request that would have to wait too long according to an old image looks before it is
+// denied; if the wait is not too long, it takes into debt, and looks at nothing.
 func TestTooLongWaitLooksFirst(t *testing.T) {
 	for _, c := range []struct {
 		until  int64
@@ -163,8 +163,8 @@ func TestTooLongWaitLooksFirst(t *testing.T) {
 	}
 }
 
-// Of a hundred requests that wait and decide at the same moment, an empty bucket of 20 lets
-// so many begin as may owe 20 tokens, and the one that finds 20 owed.
+// Of a hundred waiting requests that decide at the same moment, an empty bucket of 20 admits those
+// whose debt fits in 20 tokens, and the one that finds a debt of 20.
 func TestQueueIsFilledOnce(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 1000})
 	state := bucket.New([]bucket.Limit{perHour20}, 0, 1, 1)
@@ -181,7 +181,7 @@ func TestQueueIsFilledOnce(t *testing.T) {
 	check.Equal(t, begun, 21, "begin")
 }
 
-// A shard owes while a limit in force is below zero.
+// A shard is in debt while a limit in force is below zero.
 func TestOwes(t *testing.T) {
 	for _, c := range []struct {
 		image  table.Shard

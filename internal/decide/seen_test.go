@@ -8,11 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// All shards are read once somebody has put tokens into one that no refill explains, by those that
-// have not read them for that yet, if one call can read them.
+// If a shard has tokens that no refill explains, all shards are read, once per process, if one call
+// can read them.
 func TestUnexplainedTokensReadAllShards(t *testing.T) {
 	for _, c := range []struct {
-		more   int64 // than was seen there a second before, in tokens
+		more   int64 // than a second before, in tokens
 		shards int
 		spread bool
 		reads  bool
@@ -38,8 +38,8 @@ func TestUnexplainedTokensReadAllShards(t *testing.T) {
 	}
 }
 
-// Once all shards were read there is nothing to read: neither for one that is missing or has merged,
-// nor by a clock that was set back since tokens were put in.
+// After all shards were read, there is nothing to read: neither a missing or merged one, nor
+// because a clock was set back since tokens were added.
 func TestShardsAreReadOnce(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
 	b.See(imageOf(2, 4, 0), noon-10, Unsent)

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A difference that rides while its time is over, and whose ride is refused then, goes alone.
+// If a difference's time is over while it rides, and its ride is refused, it goes alone.
 func TestARefusedRideGoesAlone(t *testing.T) {
 	s := newStory(t, 6)
 	d := &Difference{Costs: table.Costs([]bucket.Limit{perSecond}, -3000), At: s.now().At.Add(10 * msec)}
@@ -29,7 +29,8 @@ func TestARefusedRideGoesAlone(t *testing.T) {
 	}
 }
 
-// What is due while a write is on its way goes alone once that has landed, or is late.
+// A difference that becomes due while a write is under way goes alone when the write has landed, or
+// is late.
 func TestDuesFollowAWrite(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := newStory(t, 6)
@@ -48,8 +49,8 @@ func TestDuesFollowAWrite(t *testing.T) {
 	}
 }
 
-// What can ride on no charge waits for the write that was on its way when it came due, and for no later one: on a
-// busy shard there is always another.
+// A difference that can ride on no charge waits for the write under way when it became due, and for
+// no later one: a busy shard always has another.
 func TestDuesThatCannotRide(t *testing.T) {
 	s := newStory(t, 60)
 	_, c := s.sent(1)
@@ -75,7 +76,7 @@ func TestDuesThatCannotRide(t *testing.T) {
 	t.Error("it is never due")
 }
 
-// What is handed over is asked for once, when the first of it is due.
+// Handed-over differences are requested once, when the first of them is due.
 func TestDuesAreAskedForOnce(t *testing.T) {
 	s := newStory(t, 6)
 	in := func(d time.Duration) Dues {
@@ -105,7 +106,7 @@ func (s *story) handOver(tokens int64) {
 	s.b.HandOver(0, &Difference{Costs: costs, At: s.now().At.Add(time.Hour)}, s.now())
 }
 
-// What a call that hangs gives back is not there for the next one.
+// Tokens given back with a hanging call are not available to the next one.
 func TestRidingRefundIsNotThereForOthers(t *testing.T) {
 	s := newStory(t, 2)
 	s.handOver(8)
@@ -126,7 +127,7 @@ func TestRidingRefundIsNotThereForOthers(t *testing.T) {
 	}
 }
 
-// A group is cut where the bucket can hold no more, whatever is given back.
+// A group is cut at the capacity of the bucket, whatever is given back.
 func TestGroupIsCutDespiteRefunds(t *testing.T) {
 	s := newStory(t, 9)
 	first, c := s.sent(1) // 8 are left
@@ -135,7 +136,7 @@ func TestGroupIsCutDespiteRefunds(t *testing.T) {
 	}
 	s.handOver(5)
 	for range 2 {
-		s.ask(2) // 12 of 13, where 10 are the most
+		s.ask(2) // 12 of 13, but 10 is the maximum
 	}
 	e := s.write(c, true)
 	s.answers(e, map[*Waiter]Result{first: Granted})
@@ -149,7 +150,7 @@ func TestGroupIsCutDespiteRefunds(t *testing.T) {
 	}
 }
 
-// Shard 0 that was made anew by others, with limits of theirs, is no shard that was split off.
+// A shard 0 that others created again, with their limits, was not split off.
 func TestANewBucketIsNotSplitOff(t *testing.T) {
 	old, b2, c3 := perSecond, perSecond, perSecond
 	b2.Amount, c3.Amount = 2*old.Amount, 3*old.Amount

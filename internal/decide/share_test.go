@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// sharing is a share that allows so much of the refill and has saved nothing up.
+// sharing returns a share of part of the refill that has saved nothing up.
 func sharing(part float64, at int64) map[int64]*share {
 	return map[int64]*share{0: {part: part, saved: -1e6, at: at, met: true}}
 }
@@ -64,8 +64,8 @@ func TestShareFollowsTheLevel(t *testing.T) {
 	}
 }
 
-// A busy process alone has the whole refill for its share, for as long as it is alone and busy. It begins with
-// half of it when others take, too.
+// The share of a busy process alone is the whole refill, as long as it is alone and busy. It begins
+// with half of it when others take, too.
 func TestTheShareOfABusyProcessAlone(t *testing.T) {
 	var p share
 	for i, step := range []struct {
@@ -92,8 +92,8 @@ func TestTheShareOfABusyProcessAlone(t *testing.T) {
 	}
 }
 
-// What a share lets go, against a version that counts every millisecond; and never more in any time
-// than its part of that, and what may be saved up.
+// The grants of a share, compared with a version that counts every millisecond; and never more in
+// any time than its part, plus the saved-up amount.
 func TestShareLetsItsPartGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 11))
 	for n := range 200 {
@@ -132,14 +132,14 @@ func TestShareLetsItsPartGo(t *testing.T) {
 	}
 }
 
-// A class has a share of its own: what is left of a limit above its floor is less.
+// A class has a separate share: less is left of a limit above its floor.
 func TestClassesHaveSharesOfTheirOwn(t *testing.T) {
 	b, low := seenAs(perSecond, 5), asks(1, perSecond)
 	low.Costs[0].Floor = 40
 	for _, w := range []Want{low, asks(1, perSecond)} {
 		b.Begin(Choice{Do: Take}, w, noon)
 		_, p := b.Plan(Choice{Do: Take}, []Want{w}, 1, clock(noon))
-		image := imageOf(0, 1, 4) // a fifth of what the low class leaves is free, and 4 marks for others
+		image := imageOf(0, 1, 4) // a fifth of the class's part is free, and 4 indicates others
 		image.State.Slots[image.State.Index("rps")].Used = 5000
 		b.Refused(image, p, noon)
 	}
@@ -149,8 +149,7 @@ func TestClassesHaveSharesOfTheirOwn(t *testing.T) {
 		"paced")
 }
 
-// Only limits that refill, that may deny, and that something is taken of count for a share; of several
-// the one that takes longest.
+// Only limits that refill, may deny and have a cost count for a share; of several, the slowest.
 func TestTakenDenyingRatesCountForAShare(t *testing.T) {
 	soft, quota, slow := perHour20, perHour20, bucket.Limit{Name: "slow", Capacity: 9000, Amount: 1000, Period: 60_000}
 	soft.Soft = true
@@ -174,8 +173,8 @@ func TestTakenDenyingRatesCountForAShare(t *testing.T) {
 	}
 }
 
-// A share denies until it has room, but no longer than its image does. Of several shards one look is for
-// all: an older image denies for as long as that one may.
+// A share denies until it has room, but no longer than its image. Of several shards one look is for
+// all: an older image denies as long as that one may.
 func TestAShareDeniesUntilTheNextLook(t *testing.T) {
 	for _, c := range []struct {
 		count       int
@@ -199,7 +198,7 @@ func TestAShareDeniesUntilTheNextLook(t *testing.T) {
 	}
 }
 
-// A denial by a share tells when that has room, as an estimate.
+// A denial by a share gives the time until it has room, as an estimate.
 func TestDenialByAShareEstimatesTheWait(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon + 100, saved: 900}} // of 1000
@@ -217,7 +216,8 @@ func TestDenialByAShareEstimatesTheWait(t *testing.T) {
 	}
 }
 
-// A bucket that was empty for a while and has many tokens now, though less than half, denies nothing.
+// A bucket that was empty for a while and now has many tokens, though less than half, denies
+// nothing.
 func TestNoShareWhereThereIsRoom(t *testing.T) {
 	perDay := bucket.Limit{Name: "rpd", Capacity: 1_000_000, Amount: 1_000_000, Period: 86_400_000}
 	b, w := seenAs(perDay, 400), asks(1, perDay)
@@ -236,7 +236,7 @@ func TestNoShareWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// A limit that is short denies nothing that is asked of another one alone.
+// A short limit denies no request for another limit alone.
 func TestAShareOfOneLimitDeniesNothingOfAnother(t *testing.T) {
 	other := bucket.Limit{Name: "other", Capacity: 10_000_000, Amount: 1_000_000, Period: 1000}
 	b := NewBucket(&Settings{DenyFor: denyFor, Slack: 30, MaxShards: 32})
@@ -256,7 +256,7 @@ func TestAShareOfOneLimitDeniesNothingOfAnother(t *testing.T) {
 	}
 }
 
-// A share that has begun ends with the next answer of a shard that has become too small to tell of others.
+// A share that has begun ends with the next answer of a shard that is too small to show others.
 func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
 	for tokens, ends := range map[int64]bool{3: true, 10: false} {
 		l := perSecond
@@ -274,7 +274,7 @@ func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
 	}
 }
 
-// A write that was refused leaves nothing of what was saved up, so it is not sent again at once.
+// A refused write uses up the saved amount, so it is not sent again immediately.
 func TestARefusedShareIsSpent(t *testing.T) {
 	b, w := seenAs(perSecond, 5), asks(1, perSecond)
 	b.lock().shards[0].shares = map[int64]*share{0: {part: .25, at: noon, saved: 2500, met: true}}
@@ -284,7 +284,7 @@ func TestARefusedShareIsSpent(t *testing.T) {
 	_, p := b.Plan(take, []Want{w}, 1, clock(noon))
 	image := imageOf(0, 1, 0)
 	image.State.Slots[image.State.Index("rps")].Used, image.State.Slots[image.State.Index("rps")].Tokens = 5000, 900
-	image.State.RF = noon - 100 // 1 and 9 tenths by now
+	image.State.RF = noon - 100 // 1.9 tokens by now
 	b.Refused(image, p, noon)
 	if n, _ := b.Plan(take, []Want{w}, 1, clock(noon)); n != 0 {
 		t.Error("it is sent again")
@@ -293,7 +293,7 @@ func TestARefusedShareIsSpent(t *testing.T) {
 	check.Equal(t, d.Do, Deny, "%+v", d.Choice)
 }
 
-// A request that takes nothing of what is shared is not denied for it: for slots, of a quota, or for nothing.
+// A share does not deny requests that take nothing from it: for slots, for a quota, or for nothing.
 func TestAShareDeniesNothingThatTakesNothingOfIt(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	b.lock().shards[0].shares = sharing(.1, noon)

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Slots refill by no rate, so nothing is reckoned from one: what is free is taken, what is
-// not is denied until an epoch is over, and whoever waits owes none.
+// Slots do not refill: free ones are taken, a denial lasts until an epoch is over, and waiting
+// requests leave no debt.
 func TestSlotsAreNoRate(t *testing.T) {
 	const now = 1_800_000_010_000
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
@@ -39,8 +39,8 @@ func TestSlotsAreNoRate(t *testing.T) {
 	}
 }
 
-// Slots may serve the next requests of a process that asks often, while half of them are free at
-// least. A request for nothing but slots that it has is granted then, without tokens that were taken.
+// Slots may serve the next requests of a busy process while at least half of them are free. A
+// request for nothing but reused slots is granted then, without taking tokens.
 func TestSlotsForTheNextRequests(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	want := func(n int64) Want {
@@ -48,7 +48,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 		return Want{Namespace: "ns", Name: Name{"e", "r"}, Costs: costs, Ahead: 500}
 	}
 	for _, c := range []struct {
-		requests int // for a slot each, of a slot or, at last, of several
+		requests int // for one slot each, or at the end for several
 		last     int64
 		want     int64
 	}{{1, 1, 0}, {4, 1, 500}, {3, 2, 500}, {5, 1, 0}} {
@@ -91,7 +91,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 	}
 }
 
-// Who pays with slots has those of the epoch in which they were taken; other costs have no end.
+// Paid slots belong to the epoch in which they were taken; other costs have no end.
 func TestSlotsThatWerePaid(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10 * bucket.Milli, Period: 30_000, InFlight: true}
 	image := shardOf(bucket.New([]bucket.Limit{fly, perSecond}, 0, 1, noon))

@@ -8,16 +8,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Who finds that shards do not hold what they seemed to, twice in a row, reads them once in
-// DenyFor until it is granted. The first time, and after a failure, the next request goes
-// on at once; and the denial says how long the pause is.
+// A request that finds twice in a row that shards do not hold the expected tokens reads them once
+// per DenyFor until it is granted. The first time, and after a failure, the next request continues
+// immediately; and the denial gives the length of the pause.
 func TestReadingAllShardsInVainPauses(t *testing.T) {
 	b := seenAs(perSecond, 3, 3)
 	b.facts.DenyFor = 1000
 	w := asks(5, perSecond)
 	read := func(ms int64, granted, short bool) {
 		t.Helper()
-		d := b.Decide(w, &Attempt{Calls: 1}, clock(noon+ms)) // it has looked, if it had to
+		d := b.Decide(w, &Attempt{Calls: 1}, clock(noon+ms)) // it has looked, if necessary
 		check.MustEqual(t, d.Do, Several, "after %d ms: decided %+v", ms, d.Choice)
 		b.Gather(d.Want)
 		b.ReadAll(noon + ms)
@@ -40,7 +40,7 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	denied(999+20, 1)
 	read(1020, false, true)
 	denied(1030, 1000-10)
-	// One that asks for what the shards do not hold yet, for half of a second, is denied as long.
+	// A request for more than the shards hold yet, for half a second, is denied as long.
 	more := b.Decide(asks(7, perSecond), &Attempt{}, clock(noon+1030))
 	if more.Do != Deny || more.Denial.After != 1000-10 || !more.Denial.Estimated {
 		t.Errorf("decided %+v, %+v, want a denial until the pause is over", more.Choice, more.Denial)
@@ -60,7 +60,7 @@ func TestReadingAllShardsInVainPauses(t *testing.T) {
 	denied(1080, 1000-10)
 }
 
-// A denial until shards hold the costs together ends in a millisecond at the soonest. That is a guess
+// A denial until shards together hold the costs lasts at least a millisecond. That is an estimate
 // if they seem to hold them already: others were faster.
 func TestUntilShardsHoldTheCosts(t *testing.T) {
 	for at, want := range map[int64]Choice{
@@ -75,9 +75,9 @@ func TestUntilShardsHoldTheCosts(t *testing.T) {
 	}
 }
 
-// What a request is about to take from several shards counts as taken for the next one,
-// until it is answered: of 6 tokens one gets 5, and another one 5 in 4 s. A decision that
-// nobody acts on counts for nothing.
+// Costs of a request under way on several shards count as taken for the next one until they are
+// answered: of 6 tokens one gets 5, and another one 5 in 4 s. A decision that is not carried out
+// does not count.
 func TestUnderWayOnSeveralShards(t *testing.T) {
 	b := seenAs(perSecond, 3, 3)
 	first := b.Decide(asks(5, perSecond), &Attempt{}, clock(noon))
@@ -99,7 +99,7 @@ func TestUnderWayOnSeveralShards(t *testing.T) {
 	}
 }
 
-// Who finds that this process takes what there is is denied until so much is refilled, but no longer
+// If this process takes all tokens, a request is denied until enough is refilled, but no longer
 // than an image denies.
 func TestUnderWayDeniesNoLongerThanAnImage(t *testing.T) {
 	b := seenAs(perSecond, 3, 3)
@@ -110,7 +110,7 @@ func TestUnderWayDeniesNoLongerThanAnImage(t *testing.T) {
 	}
 }
 
-// What others of this process gather of a limit says nothing of a request that asks nothing of it.
+// Other requests that gather a limit do not affect a request without a cost of it.
 func TestGatheringIsByLimit(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	limits := []bucket.Limit{each("a", 1), each("b", 1)}
@@ -137,7 +137,7 @@ func TestGatheringIsByLimit(t *testing.T) {
 	}
 }
 
-// A cost that is larger than a share is taken from several shards at once, without a look before it,
+// A cost larger than a share is taken from several shards at once, without a look before it,
 // however old the images are: all shards are read for it.
 func TestLargerThanAShareNeedsNoLook(t *testing.T) {
 	b := seenAs(perSecond, 5, 5)

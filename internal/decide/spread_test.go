@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A cost that no shard covers is divided among them in whole tokens, the fullest first. One
-// that is in debt in any limit pays nothing, and together they must hold enough.
+// A cost that no shard covers is divided among them in whole tokens, the fullest first. A shard in
+// debt in any limit pays nothing, and together they must hold enough.
 func TestShardsPayTogether(t *testing.T) {
 	first := bucket.Limit{Name: "rps", Capacity: 40_000, Amount: 4000, Period: 1000} // 10 for each shard
 	other := bucket.Limit{Name: "tps", Capacity: 40_000, Amount: 4000, Period: 1000}
@@ -51,8 +51,8 @@ func TestShardsPayTogether(t *testing.T) {
 	}
 }
 
-// A shard that is full pays only if it is not shown lower by more than the slack: others have taken 3
-// of its 10 since the image, and would be forgotten.
+// A full shard pays only if it is not shown too low by more than the slack: others have taken 3 of
+// its 10 since the image, which would be lost.
 func TestAPaymentShowsAFullShardNoLower(t *testing.T) {
 	image, now := imageOf(0, 2, 5), imageOf(0, 2, 5)
 	sl := &now.State.Slots[now.State.Index("rps")]
@@ -66,7 +66,7 @@ func TestAPaymentShowsAFullShardNoLower(t *testing.T) {
 	}
 }
 
-// Shards are in the order of what they hold of the first limit that is asked for and may deny.
+// Shards are sorted by their level of the first limit that has a cost and may deny.
 func TestShardsAreOrderedByTheFirstDenyingLimit(t *testing.T) {
 	limits := []bucket.Limit{each("a", 1), each("b", 1)}
 	image := func(shard int, a, b int64) table.Shard {
@@ -88,7 +88,7 @@ func TestShardsAreOrderedByTheFirstDenyingLimit(t *testing.T) {
 	}
 }
 
-// What a shard owes it owes whatever others have taken.
+// A shard pays its debt whatever others have taken.
 func TestAPaymentIntoDebt(t *testing.T) {
 	image, now := imageOf(0, 2, 1), imageOf(0, 2, 1)
 	sl := &now.State.Slots[now.State.Index("rps")]
@@ -104,8 +104,8 @@ func TestAPaymentIntoDebt(t *testing.T) {
 }
 
 // A debt is divided among all shards by their shares, in whole tokens: a cost of 10 among four
-// shards of 15 each is 3, 3, 3 and 1. The first one owes what no share covers. Of more shards than one transaction
-// names, the others owe nothing.
+// shards of 15 each is 3, 3, 3 and 1. The first one gets the part that no share covers. If there
+// are more shards than one transaction names, the others get none.
 func TestShardsOweByTheirShares(t *testing.T) {
 	limit := bucket.Limit{Name: "rps", Capacity: 60_000, Amount: 4000, Period: 1000}
 	for _, c := range []struct {
@@ -147,7 +147,7 @@ func TestShardsOweByTheirShares(t *testing.T) {
 	}
 }
 
-// Of more shards than one transaction names, the fullest hundred count.
+// If there are more shards than one transaction names, the fullest hundred count.
 func TestHowManyShardsHoldTogether(t *testing.T) {
 	limit := bucket.Limit{Name: "rps", Capacity: 1280_000, Amount: 1280_000, Period: 1000} // 10 for each of 128
 	for _, c := range []struct{ shards, more, want int64 }{
@@ -166,8 +166,8 @@ func TestHowManyShardsHoldTogether(t *testing.T) {
 	}
 }
 
-// What shards hold together is what each has in whole tokens. They hold a request from an instant on
-// at which they have every cost, and not a millisecond before.
+// Shards together hold the whole tokens of each. They hold a request from the instant at which they
+// have every cost, and not a millisecond before.
 func TestShardsHoldARequestInWholeTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	outcomes := map[string]int{}
@@ -201,9 +201,9 @@ func TestShardsHoldARequestInWholeTokens(t *testing.T) {
 	check.Equal(t, len(outcomes), 3, "%v: the random buckets show little", outcomes)
 }
 
-// Whatever shards hold: they pay every cost together or nothing, each in whole tokens and no more than
-// it has above its floor, of the first limit the fullest first. One in debt pays nothing, and what
-// soft limits lack the first one owes.
+// Whatever shards hold, they pay every cost together or nothing, each in whole tokens and no more
+// than it has above its floor, the fullest by the first limit first. A shard in debt pays nothing,
+// and missing tokens of soft limits go to the first one's debt.
 func TestShardsPayAllOrNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 5))
 	paid, refused := 0, 0
@@ -213,7 +213,7 @@ func TestShardsPayAllOrNothing(t *testing.T) {
 		has := make([]int64, len(d.want.Costs))
 		for _, s := range d.seenOf() {
 			images = append(images, s.image)
-			s.underWay = nil // it is no part of this
+			s.underWay = nil // it does not matter here
 			if s.owes(d.want, d.now) {
 				continue
 			}

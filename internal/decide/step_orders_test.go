@@ -17,25 +17,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The client itself in every order of what can happen to it: requests ask, writes arrive, answers come or
-// are lost, callers leave, calls are late, time passes. Two processes, one table, no clock and no goroutine.
+// The client in every order of events: requests ask, writes arrive, answers arrive or are lost,
+// callers leave, calls are late, time passes. Two processes, one table, no clock and no goroutine.
 
-// perFive is the limit of these worlds: five tokens, one of which comes back in 100 ms.
+// perFive is the limit of these worlds: five tokens, one of which refills in 100 ms.
 var perFive = bucket.Limit{Name: "rps", Capacity: 5000, Amount: 1000, Period: 100}
 
-// besidePerFive is their second limit, which decides nothing.
+// besidePerFive is their second limit, which never decides.
 var besidePerFive = bucket.Limit{Name: "tps", Capacity: 9000, Amount: 9000, Period: 1000}
 
-// orders is a run of one world, in the order that the choices say.
+// orders is one run of a world, in the order that the choices determine.
 type orders struct {
 	world
 	choices *choices
 	table   map[item.Key]item.Item
 	ms      int64
 	begun   int64 // tokens in the table at the start
-	applied int64 // millitokens that writes have taken
-	lost    int64 // of those, taken by writes whose answer was lost
-	granted int64 // to callers that were there
+	applied int64 // millitokens taken by writes
+	lost    int64 // of these, taken by writes whose answer was lost
+	granted int64 // to callers that had not left
 	left    int64 // to be given back
 	procs   [2]*Bucket
 	waiting []*Waiter
@@ -45,15 +45,16 @@ type orders struct {
 	diffs   []*settles
 	alone   []*alone
 	again   []again
-	back    int64 // millitokens that settlements have given back
+	back    int64 // millitokens given back by settlements
 }
 
-// settles is a token that the caller of a granted request gives back, and waits until that is written.
+// settles is a token that the caller of a granted request gives back, waiting until that is
+// written.
 type settles struct {
 	*Difference
 	proc    int
-	applied int  // by so many writes
-	ended   int  // the caller has had so many results
+	applied int  // by this many writes
+	ended   int  // results received by the caller
 	unknown bool // the last result
 	back    bool // its caller has left in time
 }
@@ -65,21 +66,21 @@ type alone struct {
 	arrived bool
 }
 
-// again is when a process is asked for what is due.
+// again is when a process is next asked for due differences.
 type again struct {
 	proc int
 	ms   int64
 }
 
-// world says what a run begins with.
+// world is the initial state of a run.
 type world struct {
 	name   string
 	shards int     // zero: there is no bucket
 	seen   [2]bool // which processes have seen it
 	asks   [2]int  // requests of each process
 	cost   int64
-	settle int // so many requests of process 0 give a token back
-	faults int // so many things that need not happen
+	settle int // this many requests of process 0 give a token back
+	faults int // this many optional faults
 	defect string
 }
 
@@ -87,12 +88,12 @@ type world struct {
 type carried struct {
 	*Call
 	proc  int
-	held  *bool // its write has arrived: it holds, or was refused
+	held  *bool // its write has arrived: whether it holds
 	image *table.Shard
 	costs int64
 }
 
-// choices goes through all sequences of choices, the last one first, or takes one at random.
+// choices iterates over all sequences of choices, the last one first, or takes one at random.
 type choices struct {
 	path, width []int
 	at          int
@@ -111,7 +112,7 @@ func (c *choices) pick(n int) int {
 	return c.path[c.at-1]
 }
 
-// next goes on to the next sequence, and reports whether there is one.
+// next moves to the next sequence, and reports whether there is one.
 func (c *choices) next() bool {
 	for c.at = 0; len(c.path) > 0; {
 		last := len(c.path) - 1
@@ -127,7 +128,7 @@ func (o *orders) now() Now {
 	return Now{Ms: noon + o.ms, Mono: o.ms, At: time.UnixMilli(noon + o.ms), Trip: 4, Late: 6 * msec}
 }
 
-// begin sets the world up.
+// begin sets up the world.
 func (o *orders) begin() {
 	o.table, o.gone = map[item.Key]item.Item{}, map[*Waiter]bool{}
 	limits := []bucket.Limit{perFive, besidePerFive}
@@ -154,7 +155,7 @@ func (o *orders) begin() {
 	}
 }
 
-// actions are what can happen next.
+// actions returns what can happen next.
 func (o *orders) actions() (all []func()) {
 	for p := range o.procs {
 		if o.asks[p] > 0 {
@@ -224,7 +225,7 @@ func (o *orders) ask(p int) {
 	o.do(p, &e)
 }
 
-// do carries effects out: calls are planned at once, and wait for their write to arrive.
+// do carries out effects: calls are planned immediately, and wait for their write to arrive.
 func (o *orders) do(p int, e *Effects) {
 	for _, g := range e.Left {
 		if o.defect != "left" {
@@ -266,7 +267,7 @@ func (o *orders) advance(c *carried) {
 	}
 }
 
-// arrive lets the table decide about the write of a call, or answer its read.
+// arrive makes the table decide the write of a call, or answer its read.
 func (o *orders) arrive(c *carried) {
 	if c.Next == Meet {
 		c.held = new(bool)
@@ -295,7 +296,7 @@ func (o *orders) arrive(c *carried) {
 	c.image = o.imageOf(key)
 }
 
-// imageOf returns the image of a shard in the table, nil if it is not there.
+// imageOf returns the image of a shard in the table, nil if missing.
 func (o *orders) imageOf(key item.Key) *table.Shard {
 	if o.table[key] == nil {
 		return nil
@@ -307,7 +308,7 @@ func (o *orders) imageOf(key item.Key) *table.Shard {
 	return &image
 }
 
-// answer delivers how the write of a call ended, or what its read has brought.
+// answer delivers the outcome of a call's write, or the result of its read.
 func (o *orders) answer(c *carried) {
 	b, held, image := o.procs[c.proc], *c.held, c.image
 	c.held = nil
@@ -339,14 +340,14 @@ func (o *orders) lose(c *carried) {
 	}
 }
 
-// handOver settles with a write that is on its way, or else alone.
+// handOver settles with a write under way, or otherwise alone.
 func (o *orders) handOver() {
 	d := &settles{Difference: &Difference{At: o.now().At, Costs: table.Costs([]bucket.Limit{perFive}, -bucket.Milli)}}
 	o.diffs = append(o.diffs, d)
 	o.settleAlone(0, o.procs[0].HandOver(0, d.Difference, o.now()))
 }
 
-// settleAlone settles what is due, and asks again.
+// settleAlone settles the due differences, and asks again.
 func (o *orders) settleAlone(p int, dues Dues) {
 	if len(dues.All) > 0 {
 		o.alone = append(o.alone, &alone{proc: p, all: dues.All})
@@ -356,7 +357,7 @@ func (o *orders) settleAlone(p int, dues Dues) {
 	}
 }
 
-// due asks for what is due when its time has come.
+// due asks for due differences when their time has come.
 func (o *orders) due(i int) {
 	next := o.again[i]
 	o.again = slices.Delete(o.again, i, i+1)
@@ -364,14 +365,14 @@ func (o *orders) due(i int) {
 	o.settleAlone(next.proc, o.procs[next.proc].Due(0, o.now()))
 }
 
-// takeBack lets a caller leave, which has the result that nothing was written if that is so.
+// takeBack makes a caller leave; its result is that nothing was written, if so.
 func (o *orders) takeBack(d *settles) {
 	if d.back = o.procs[d.proc].TakeBack(0, d.Difference); d.back {
 		d.ended++
 	}
 }
 
-// apply notes what a write has settled.
+// apply records the settlements of a write.
 func (o *orders) apply(all []*Difference) {
 	for _, d := range o.diffs {
 		if slices.Contains(all, d.Difference) {
@@ -391,7 +392,7 @@ func (o *orders) settled(all []*Difference, unknown bool) {
 	}
 }
 
-// write lets a write that settles alone arrive, or its answer.
+// write makes a write that settles alone arrive, or its answer.
 func (o *orders) write(a *alone) {
 	if a.arrived {
 		o.end(a, false)
@@ -431,7 +432,7 @@ func (o *orders) leave(w *Waiter) {
 	}
 }
 
-// callsOf are the calls of the process that k is of.
+// callsOf returns the calls of the process with these facts.
 func (k *facts) callsOf(o *orders) (all []*Call) {
 	for _, c := range o.calls {
 		if &o.procs[c.proc].facts == k {
@@ -441,7 +442,7 @@ func (k *facts) callsOf(o *orders) (all []*Call) {
 	return all
 }
 
-// wrong says what is wrong, now or at the end.
+// wrong returns what is wrong, now or at the end.
 func (o *orders) wrong(end bool) string {
 	if most := o.begun + o.ms*10; o.applied-o.back > min(most, perFive.Capacity+o.ms*10) {
 		return fmt.Sprintf("%d millitokens are taken of %d", o.applied, most)
@@ -472,7 +473,7 @@ func (o *orders) wrong(end bool) string {
 	return ""
 }
 
-// run plays one order, and says what is wrong.
+// run runs one order, and returns what is wrong.
 func (o *orders) run() string {
 	o.begin()
 	for steps := 0; steps < 60; steps++ {
@@ -488,7 +489,7 @@ func (o *orders) run() string {
 	return "it does not end"
 }
 
-// every plays a world in every order.
+// every runs a world in every order.
 func every(w world) (runs int, wrong string) {
 	for c := (&choices{}); ; {
 		runs++
@@ -512,8 +513,8 @@ var ordersWorlds = []world{
 	{name: "settled beside others", shards: 1, seen: [2]bool{true, true}, asks: [2]int{2, 1}, cost: 2, settle: 1},
 }
 
-// In every order nothing is over, every token has one owner at the end, every request an answer, and
-// nothing stays under way. LONG plays one more fault.
+// In every order, no call is over too early, every token has one owner at the end, every request an
+// answer, and nothing stays under way. LONG adds one more fault.
 func TestAllOrdersOfSteps(t *testing.T) {
 	for _, w := range ordersWorlds {
 		if os.Getenv("LONG") != "" {
@@ -527,7 +528,7 @@ func TestAllOrdersOfSteps(t *testing.T) {
 	}
 }
 
-// So it is in orders at random, of more requests and faults. SEEDS plays so many.
+// The same in random orders, with more requests and faults. SEEDS is the number of runs.
 func TestRandomOrdersOfSteps(t *testing.T) {
 	seeds, err := strconv.Atoi(cmp.Or(os.Getenv("SEEDS"), "1000"))
 	if err != nil {
@@ -547,8 +548,8 @@ func TestRandomOrdersOfSteps(t *testing.T) {
 	}
 }
 
-// Defects that are planted are seen: tokens of callers that left are kept, a write without its condition, and
-// settlements that are not sent.
+// Planted defects are found: tokens of callers that left are kept, a write without its condition,
+// and settlements that are not sent.
 func TestAllOrdersSeePlantedDefects(t *testing.T) {
 	for _, defect := range []string{"left", "condition", "alone"} {
 		seen := false

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// story plays the steps of one bucket by hand, on an item as DynamoDB would keep it.
+// story runs the steps of one bucket by hand, on an item like in DynamoDB.
 type story struct {
 	*testing.T
 	b    *Bucket
@@ -22,7 +22,7 @@ type story struct {
 	asks map[*Waiter]bool
 }
 
-// newStory is about a bucket that was seen with so many tokens of ten a second.
+// newStory returns a bucket that was seen with these tokens, of ten a second.
 func newStory(t *testing.T, tokens int64) *story {
 	b := seenAs(perSecond, tokens)
 	return &story{T: t, b: b, it: b.Seen(0).Image.Item(), asks: map[*Waiter]bool{}}
@@ -32,7 +32,7 @@ func (s *story) now() Now {
 	return Now{Ms: noon + s.ms, Mono: s.ms, At: time.UnixMilli(noon + s.ms), Trip: 4, Late: 6 * msec}
 }
 
-// ask lets a request ask for tokens.
+// ask makes a request for tokens.
 func (s *story) ask(tokens int64) (*Waiter, Effects) {
 	w := &Waiter{Want: asks(tokens, perSecond)}
 	var e Effects
@@ -40,7 +40,7 @@ func (s *story) ask(tokens int64) (*Waiter, Effects) {
 	return w, e
 }
 
-// others lets another process, which has seen the item, take so many tokens.
+// others makes another process, with an image of the item, take tokens.
 func (s *story) others(tokens int64) {
 	s.Helper()
 	other := newStory(s.T, 0)
@@ -53,7 +53,7 @@ func (s *story) others(tokens int64) {
 	s.it = other.it
 }
 
-// sent is a request that asks for tokens, whose write is on its way.
+// sent returns a request for tokens whose write is under way.
 func (s *story) sent(tokens int64) (*Waiter, *Call) {
 	s.Helper()
 	w, e := s.ask(tokens)
@@ -61,7 +61,8 @@ func (s *story) sent(tokens int64) (*Waiter, *Call) {
 	return w, e.Calls[0]
 }
 
-// advance plans the write of a call, and checks how many ride with it; zero: it has landed.
+// advance plans the write of a call, and checks how many requests ride with it; zero: it has
+// landed.
 func (s *story) advance(c *Call, riders int) Effects {
 	s.Helper()
 	var e Effects
@@ -94,7 +95,7 @@ func (s *story) write(c *Call, holds bool) Effects {
 	return e
 }
 
-// answers checks what waiters are told.
+// answers checks the results of waiters.
 func (s *story) answers(e Effects, want map[*Waiter]Result) {
 	s.Helper()
 	if len(e.Answered) != len(want) {
@@ -115,8 +116,8 @@ func (s *story) atRest() {
 	}
 }
 
-// The first request has a call; two that come meanwhile wait behind it, and go out together in the next
-// one, as far as the image covers them: of 10 tokens 4 are taken, then 3, and 4 are denied.
+// The first request has a call; two that come meanwhile wait behind it, and go out together in the
+// next one, as far as the image covers them: of 10 tokens 4 are taken, then 3, and 4 are denied.
 func TestStoryOfAGroup(t *testing.T) {
 	s := newStory(t, 10)
 	first, c := s.sent(4)
@@ -139,8 +140,8 @@ func TestStoryOfAGroup(t *testing.T) {
 	s.atRest()
 }
 
-// A call that is refused is planned again from the image that refused it. Who is not covered any more is
-// denied by it; each write counts for the first whose caller waits.
+// A refused call is planned again from the returned image. A request that is no longer covered is
+// denied by it; each write counts for the first request whose caller waits.
 func TestStoryOfARefusal(t *testing.T) {
 	s := newStory(t, 10)
 	a, c := s.sent(4)
@@ -159,9 +160,9 @@ func TestStoryOfARefusal(t *testing.T) {
 	s.atRest()
 }
 
-// A caller that goes from behind a call, or before its write is on its way, has taken nothing. With its
-// write on the way nobody knows: what that takes is given back. One that is answered at that moment keeps
-// its answer.
+// A caller that leaves from behind a call, or before its write is under way, has taken nothing.
+// With its write under way it is unknown, and its tokens are given back. A caller answered at that
+// moment keeps its answer.
 func TestStoryOfCallersThatLeave(t *testing.T) {
 	s := newStory(t, 10)
 	first, e := s.ask(1)
@@ -190,8 +191,8 @@ func TestStoryOfCallersThatLeave(t *testing.T) {
 	s.atRest()
 }
 
-// A call that is late delays nobody: those behind it go out in one of their own, and the late one is
-// answered when it is.
+// A late call delays no others: those behind it go out in another one, and the late one is answered
+// when its answer comes.
 func TestStoryOfALateCall(t *testing.T) {
 	s := newStory(t, 10)
 	first, c := s.sent(1)
@@ -199,18 +200,19 @@ func TestStoryOfALateCall(t *testing.T) {
 	s.ms = 10
 	var overdue Effects
 	s.b.Overdue(c, s.now().At, &overdue)
-	s.b.Overdue(c, s.now().At, &overdue) // nobody waits any more
+	s.b.Overdue(c, s.now().At, &overdue) // no caller waits any more
 	check.MustEqual(t, len(overdue.Calls), 1, "calls")
 	s.advance(overdue.Calls[0], 1)
 	s.answers(s.write(overdue.Calls[0], true), map[*Waiter]Result{second: Granted})
-	s.write(c, false) // the other has moved the clock of the bucket
+	s.write(c, false) // the other write has moved the clock of the bucket
 	s.advance(c, 1)
 	s.answers(s.write(c, true), map[*Waiter]Result{first: Granted})
 	s.b.Overdue(c, s.now().At, &overdue)
 	s.atRest()
 }
 
-// A failure is told to all that ride, and those behind go on; a panic is one, at any moment.
+// A failure is reported to all riders, and those behind continue; a panic is a failure, at any
+// moment.
 func TestStoryOfAFailure(t *testing.T) {
 	cause := errors.New("no answer")
 	for name, fail := range map[string]func(s *story, c *Call, e *Effects){
@@ -238,7 +240,8 @@ func TestStoryOfAFailure(t *testing.T) {
 	}
 }
 
-// What a waiter may not send for is not sent, and says so; a level of a cascade creates no bucket.
+// Calls that a waiter may not make are not made, and its result says so; a level of a cascade
+// creates no bucket.
 func TestStoryOfUnsentWrites(t *testing.T) {
 	s := newStory(t, 10)
 	w := &Waiter{Want: asks(1, perSecond)}
@@ -253,7 +256,7 @@ func TestStoryOfUnsentWrites(t *testing.T) {
 	s.b.Ask(w, true, s.now, &e)
 	if c := e.Calls[0]; true {
 		s.b.Advance(c, s.now, &e)
-		if c.Next != Siblings { // it creates the bucket, unless other shards live on
+		if c.Next != Siblings { // it creates the bucket, unless other shards remain
 			t.Fatalf("next %d", c.Next)
 		}
 		if count, err := s.b.Survives(1, nil, noon); count != 1 || err != nil {
@@ -266,8 +269,8 @@ func TestStoryOfUnsentWrites(t *testing.T) {
 	s.atRest()
 }
 
-// A request in a group whose limits others have replaced meanwhile decides again, and was not outrun. One
-// that was outrun before stays so.
+// A request in a group whose limits others have replaced meanwhile decides again, and was not
+// outrun. One that was outrun before stays so.
 func TestStoryOfReplacedLimits(t *testing.T) {
 	for _, c := range []struct{ replaced, before, want bool }{
 		{false, false, true}, {false, true, true}, {true, false, false}, {true, true, true},
@@ -301,7 +304,7 @@ func TestStoryOfReplacedLimits(t *testing.T) {
 	}
 }
 
-// OnTheirWay returns the calls that others may wait behind: by shard, how many do.
+// OnTheirWay returns the calls behind which others may wait: by shard, how many do.
 func (b *Bucket) OnTheirWay() map[int]int {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -314,8 +317,9 @@ func (b *Bucket) OnTheirWay() map[int]int {
 	return out
 }
 
-// Those of a group are served whose costs are covered by what was taken ahead. Renewals, requests that wait
-// and those that want more go to the table. What a caller would have got that has left stays held.
+// Requests of a group are served if prefetched tokens cover their costs. Renewals, waiting
+// requests, and those that want more go to the table. The tokens of a caller that has left stay
+// held.
 func TestStoryOfAGroupThatIsServed(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)
@@ -342,8 +346,8 @@ func TestStoryOfAGroupThatIsServed(t *testing.T) {
 	}
 }
 
-// A request that was outrun once was outrun, whatever its next write is refused for. An answer of a bucket
-// that is there is a round trip, and a creation that came too late is none.
+// A request that was outrun once stays outrun, whatever its next write is refused for. An answer of
+// an existing bucket is a round trip, and a creation that came too late is none.
 func TestOutrunOnce(t *testing.T) {
 	b := seenAs(perSecond, 5)
 	k := b.lock()
@@ -373,8 +377,8 @@ func TestOutrunOnce(t *testing.T) {
 	}
 }
 
-// A read that fails of a shard that was missing a while ago lets a plain add go out: it is no answer that the
-// shard is missing still.
+// If the read of a shard that was missing a while ago fails, a plain add is sent: the failure does
+// not prove that the shard is still missing.
 func TestAFailedReadOfAMissingShard(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
 	b.See(imageOf(0, 2, 0), noon, Unsent)
@@ -395,7 +399,7 @@ func TestAFailedReadOfAMissingShard(t *testing.T) {
 	}
 }
 
-// A step that queues waiters behind two calls has both of them overtaken when they are late.
+// A step that queues waiters behind two calls makes both be overtaken when they are late.
 func TestStoryOfTwoCallsThatMayBeLate(t *testing.T) {
 	b := seenAs(perSecond, 5, 5)
 	now := Now{Ms: noon, At: time.UnixMilli(noon)}
@@ -416,7 +420,8 @@ func TestStoryOfTwoCallsThatMayBeLate(t *testing.T) {
 	}
 }
 
-// The rounds of a request are bounded, also for the first of a group after many: it is not sent again.
+// The rounds of a request are bounded, even for the first of a group after many: it is not sent
+// again.
 func TestStoryOfManyRounds(t *testing.T) {
 	s := newStory(t, 10)
 	w := &Waiter{Want: asks(1, perSecond), Attempt: Attempt{Calls: MaxRounds - 2}}

@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What ends unspent of a quota is minded by one, until nothing of it is held any more.
+// Expiring tokens of a quota are handled by one task, until none are held any more.
 func TestUnspentIsMindedByOne(t *testing.T) {
 	p := newProcess(t)
 	if _, ok := p.Mind(0, clock(noon)); ok {
@@ -32,7 +32,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	if c, _ := table.Find(u.Costs, "rpy"); more || c.Milli != -left || c.End != p.image.State.PeriodEnd() {
 		t.Fatalf("%d were left: %+v, more %v", left, u, more)
 	}
-	// It was not written: it is there again, and the caller is to mind it.
+	// It was not written: the tokens are back, and the caller must handle them.
 	if !p.Unwritten(u, clock(noon+2020)) || p.Unwritten(Unspent{}, clock(noon+2020)) {
 		t.Error("nobody minds what was not written, or two do")
 	}
@@ -46,7 +46,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	}
 }
 
-// A clock that panics leaves a shard to be minded by somebody else.
+// A clock that panics leaves a shard's expiring tokens to another task.
 func TestAPanicLeavesAShardToOthers(t *testing.T) {
 	p := newProcess(t)
 	limits := p.ofAQuota()
@@ -69,7 +69,8 @@ func TestAPanicLeavesAShardToOthers(t *testing.T) {
 	}
 }
 
-// A process takes ahead of a bucket once a request says for how long, and of its shards that it wrote to.
+// A process prefetches from a bucket once a request gives a time for it, and from shards to which
+// it has written.
 func TestTakesAheadOnceARequestAllowsIt(t *testing.T) {
 	b := seenAs(plenty, 9, 9)
 	w := costing(1000, plenty)
@@ -81,11 +82,11 @@ func TestTakesAheadOnceARequestAllowsIt(t *testing.T) {
 			t.Errorf("for %d ms: takes ahead %v", c.ahead, b.TakesAhead())
 		}
 	}
-	seenAs(perSecond, 3).Unanswered(Planned{}, true) // of a shard of which nothing is held
+	seenAs(perSecond, 3).Unanswered(Planned{}, true) // of a shard with nothing held
 }
 
-// A shard is gone, and what is held of it is granted on: the lease says where its tokens are to be
-// given back.
+// A shard is gone, and its held tokens are still granted: the lease records where its tokens are to
+// be given back.
 func TestGrantsOfAShardThatIsGone(t *testing.T) {
 	p := newProcess(t)
 	p.charges(ten(), 0)

@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Shard 2 is not there, although shard 0 has split it off. If another shard has a lower
-// count, it is younger than the image of shard 0 where shard 0 has merged since, and
-// then nothing is missing: restoring it was refused, for 20 units on every denial.
+// Shard 2 is missing, although shard 0 has split it off. If another shard has a lower count, it is
+// newer than the image of shard 0 if shard 0 has merged since, and then nothing is missing:
+// restoring it was refused, for 20 units on every denial.
 func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 	image := func(shard, count int, generation int64) *seen {
 		return &seen{image: table.Shard{Entity: "acme", Resource: "gpt-4", Generation: generation << 12,
@@ -34,8 +34,8 @@ func TestOnlyShardsOfTheCountAreMissing(t *testing.T) {
 	}
 }
 
-// A bucket grows when the meter of the shard just written is exhausted, as far as shard 0 is
-// known whole, has the count that is known, and can be split. A shard with a lower count follows.
+// A bucket grows when the meter of the shard just written is exhausted, if shard 0 is known
+// completely, has the known count, and can be split. A shard with a lower count follows.
 func TestBucketsGrowWhenTheirMeterIsExhausted(t *testing.T) {
 	image := func(shard, count int, meter int64) table.Shard {
 		b := imageOf(shard, count, 3)
@@ -71,22 +71,22 @@ func TestBucketsGrowWhenTheirMeterIsExhausted(t *testing.T) {
 	}
 }
 
-// A process remembers the last four limits of its own that others have replaced.
+// A process remembers its last four limits that others have replaced.
 func TestYieldsAreBounded(t *testing.T) {
 	k := &facts{}
 	for n := range 6 {
 		own := perSecond
 		own.Capacity += int64(n)
 		k.yieldTo(&seen{image: imageOf(0, 1, 3)}, []bucket.Limit{own}, noon)
-		k.yieldTo(&seen{image: imageOf(0, 1, 3)}, []bucket.Limit{own}, noon) // which it does already
+		k.yieldTo(&seen{image: imageOf(0, 1, 3)}, []bucket.Limit{own}, noon) // it does so already
 	}
 	if len(k.yields) != mostLimits || k.yields[0].own[0].Capacity != perSecond.Capacity+2 {
 		t.Errorf("%d yields, the first to a capacity of %d", len(k.yields), k.yields[0].own[0].Capacity)
 	}
 }
 
-// A missing shard can be put back once its parent has split it off, as its count tells, but not where shards are
-// to merge, or shard 0 is missing.
+// A missing shard can be restored once its parent has split it off, as its count shows, but not if
+// shards are to merge, or shard 0 is missing.
 func TestSplitOffShardCanBePutBack(t *testing.T) {
 	step := func(b *Bucket) string {
 		plan, _ := b.Mend()
@@ -115,7 +115,7 @@ func TestSplitOffShardCanBePutBack(t *testing.T) {
 	}
 }
 
-// A bucket grows, but not one that is stored in part: that stays as it is.
+// A bucket grows, but not one that is partly stored: that stays unchanged.
 func TestGrowth(t *testing.T) {
 	b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 	image := imageOf(0, 2, 3)
@@ -128,7 +128,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// A bucket does not grow until its shares are less than the largest request that was seen.
+// A bucket does not grow until its shares are smaller than the largest request.
 func TestTheLargestRequestBoundsGrowth(t *testing.T) {
 	zero := imageOf(0, 2, 3) // of two shards with 5 each; of four they have 2.5
 	zero.State.Slots[zero.State.Index(bucket.WCU)].Tokens = 0
@@ -141,7 +141,7 @@ func TestTheLargestRequestBoundsGrowth(t *testing.T) {
 	}
 }
 
-// What bounds the growth is the largest cost of each limit, whatever is asked for later.
+// The growth is bounded by the largest cost of each limit, whatever is requested later.
 func TestTheLargestCostIsKept(t *testing.T) {
 	b, other := seenAs(perSecond, 9), each("a", 1)
 	for _, milli := range []int64{3000, 5000, 1000} {
@@ -155,7 +155,8 @@ func TestTheLargestCostIsKept(t *testing.T) {
 	}
 }
 
-// A process remembers of a shard the last four lists of its own limits that it has seen in force.
+// For each shard, a process remembers the last four lists of its own limits that it has seen in
+// force.
 func TestConfirmedLimitsAreBounded(t *testing.T) {
 	k := factsOf(1)
 	var all []bucket.Limit
@@ -175,7 +176,7 @@ func TestConfirmedLimitsAreBounded(t *testing.T) {
 	}
 }
 
-// The siblings of a shard 0 are all others that were seen.
+// The siblings of a shard 0 are all other seen shards.
 func TestSiblings(t *testing.T) {
 	k := factsOf(4)
 	for _, shard := range []int{0, 1, 3} {
@@ -190,9 +191,9 @@ func TestSiblings(t *testing.T) {
 	check.Slices(t, got, []int{1, 3})
 }
 
-// A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0
-// merged: it is brought along. What was seen before that, or within the time in which others
-// follow, tells nothing.
+// A shard beyond the count of shard 0, or with a larger count, was left behind when shard 0 merged:
+// it is merged too. An image from before that, or from the time in which others follow, shows
+// nothing.
 func TestShardsAheadAreBroughtAlong(t *testing.T) {
 	for _, c := range []struct {
 		shard, count int
@@ -217,8 +218,8 @@ func TestShardsAheadAreBroughtAlong(t *testing.T) {
 	}
 }
 
-// A shard that has fewer than are known follows the count that is known. If it is younger than the
-// image of shard 0, that may have merged since, and is asked first.
+// A shard with a lower count follows the known count. If it is newer than the image of shard 0,
+// that one may have merged since, and is read first.
 func TestShardBehindFollowsTheKnownCount(t *testing.T) {
 	for _, c := range []struct {
 		zero, written int64 // generations, in ms
@@ -238,7 +239,7 @@ func TestShardBehindFollowsTheKnownCount(t *testing.T) {
 	}
 }
 
-// A count is fine enough if the whole tokens of as many full shards as can pay together are the
+// A count is fine enough if the whole tokens of as many full shards as can pay together cover the
 // largest cost: of 128 shards a hundred pay.
 func TestGranular(t *testing.T) {
 	limit := bucket.Limit{Name: "rps", Capacity: 128_000, Amount: 128_000, Period: 1000}
@@ -255,8 +256,8 @@ func TestGranular(t *testing.T) {
 	}
 }
 
-// A bucket of more shards than its limits can be divided by merges shard 0 first, down to the count
-// that fits; the others follow the stream.
+// A bucket with more shards than its limits can be divided by merges shard 0 first, down to a
+// fitting count; the others follow the stream.
 func TestRepairMergesShard0(t *testing.T) {
 	limit := bucket.Limit{Name: "rps", Capacity: 2000, Amount: 1000, Period: 1000}
 	image := shardOf(bucket.New([]bucket.Limit{limit}, 0, 4, noon))
@@ -275,7 +276,7 @@ func TestRepairMergesShard0(t *testing.T) {
 	}
 }
 
-// A write that finds its shard missing has it restored.
+// A write that finds its shard missing restores it.
 func TestMissingShardIsRestored(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		k := factsOf(2)

@@ -7,13 +7,13 @@ import (
 
 const msec = time.Millisecond
 
-// A request to which others were faster gives up once its caller would not wait for another round trip,
-// and has one left while there is time for just that. Other requests have all that they have not used.
+// An outrun request gives up when its caller would not wait for another round trip, and has one
+// left while there is time for just that. Other requests have all their unused ones.
 func TestRoundTripsEndWithTheTimeOfTheCaller(t *testing.T) {
 	now := Now{At: time.Unix(1000, 0), Trip: 10, Late: 15 * msec}
 	for _, c := range []struct {
 		trips int
-		left  time.Duration // zero: its caller waits for ever
+		left  time.Duration // zero: its caller has no deadline
 		lost  bool
 		spent int
 		last  bool

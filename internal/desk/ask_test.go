@@ -6,7 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 )
 
-// Others may have missed what an attempt had if it made a call of any kind, unless it stands in line.
+// Others may have missed the tokens of an attempt if it made a call of any kind, unless it stands
+// in line.
 func TestOthersMayMissTokensOfAnAttemptThatCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		did       decide.Attempt

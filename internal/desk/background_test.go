@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Something begins at the very moment at which the last of the rest ends, while others wait.
+// Work begins at the very moment at which the last of the rest ends, while others wait.
 func TestBackgroundBeginsWhileOthersWait(t *testing.T) {
 	var b background
 	var waiting sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 
 var someBucket = decide.Name{Entity: "acme", Resource: "gpt-4"}
 
-// Requests that meet at a bucket which is not remembered get the same desk.
+// Concurrent requests for a bucket that is not remembered get the same desk.
 func TestRequestsMeetAtOneDesk(t *testing.T) {
 	for range 3000 {
 		ds := newCache(Options{Size: 10})
@@ -34,8 +34,8 @@ func TestRequestsMeetAtOneDesk(t *testing.T) {
 	}
 }
 
-// A desk that is pinned is not evicted, and counts, as long as half of the room is left to others. After its
-// last pin it is the one that was used last.
+// A pinned desk is not evicted, and counts, as long as half of the room is left to others. After
+// its last pin it is the most recently used one.
 func TestPinnedDesksStay(t *testing.T) {
 	ds := newCache(Options{Size: 3})
 	name := func(i int) decide.Name { return decide.Name{Entity: fmt.Sprint(i), Resource: "gpt-4"} }
@@ -79,8 +79,8 @@ func TestPinnedDesksStay(t *testing.T) {
 	ds.Unpin(name(21))
 }
 
-// Whatever is asked for, the desks that were used last are remembered, and no more than there is room for. Looking at
-// one is no use of it. A second version keeps a list of names.
+// Whatever is used, the most recently used desks are remembered, and no more than there is room
+// for. Peek does not count as use. A second version uses a list of names.
 func TestTheDesksUsedLastAreRemembered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 7))
 	for room := range 9 {

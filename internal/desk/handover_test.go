@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// One write settles differences that are of one period of each limit, from the first on. The others are left for the
-// next one, and nothing is lost.
+// One write settles differences of the same period of each limit, beginning with the first. The
+// others are left for the next one, and nothing is lost.
 func TestDifferencesOfOnePeriodGoTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	type period struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Of what the levels of a cascade end with, the caller is told the gravest, whatever their order,
-// and of denials the one that holds longest.
+// Of the outcomes of a cascade's levels, the caller gets the gravest, whatever their order, and of
+// denials the longest.
 func TestGravest(t *testing.T) {
 	failure := func(kind store.Kind) error {
 		return fmt.Errorf("wrapped: %w", &store.Failure{Kind: kind, Op: "UpdateItem", Err: errors.New("x")})

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A settlement names all limits of a bucket, so none loses what it has gained; and those that are settled only,
-// where one write cannot name as many. It gives back to the period that the costs tell.
+// A settlement names all limits of a bucket, so none loses its refill; and only the settled ones if
+// one write cannot name as many. It gives back to the period of the costs.
 func TestSettlementsNameAllLimitsOfABucket(t *testing.T) {
 	for limits, want := range map[int]int{1: 1, bucket.MaxLimits: bucket.MaxLimits, bucket.MaxLimits + 1: 1} {
 		var all []bucket.Limit

@@ -14,7 +14,7 @@ import (
 
 const ms = time.Millisecond
 
-// What writes are expected to take, by what they took.
+// The expected duration of writes, from earlier durations.
 func TestTrips(t *testing.T) {
 	var calm, spiking []time.Duration
 	for i := range 20 {
@@ -48,8 +48,8 @@ func TestTrips(t *testing.T) {
 	}
 }
 
-// The same, counted out naively: at least half of the last fifteen took no longer than
-// the typical one, and four of five no longer than two thirds of the late one.
+// The same, counted naively: at least half of the last fifteen took no longer than the typical one,
+// and four of five no longer than two thirds of the late one.
 func TestTripsAreCounted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var got trips
@@ -85,7 +85,7 @@ func TestTripsAreCounted(t *testing.T) {
 	}
 }
 
-// answers is a table of which a test says how long a write takes, and what comes of it.
+// answers is a table on which a test decides the duration and the outcome of each write.
 type answers struct {
 	store.Store
 	after time.Duration
@@ -97,8 +97,8 @@ func (a *answers) Write(context.Context, item.Write) (item.Item, error) {
 	return nil, a.err
 }
 
-// How long the table takes is told by what it has answered: by writes that held or were refused, and by no
-// others. A late one bounds how long others wait for it.
+// Only answered writes, held or refused, show how long the table takes. A late one bounds how long
+// others wait for it.
 func TestOnlyAnsweredWritesSetThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &answers{}
