@@ -14,8 +14,8 @@ var rpm = bucket.Limit{Name: "rpm", Capacity: 600_000, Amount: 600_000, Period: 
 
 func single(n int64) []table.Cost { return []table.Cost{{Limit: rpm, Milli: n * bucket.Milli}} }
 
-// demandOf is the demand of single tokens, so many, one every so many milliseconds, and the
-// instant of the last of them.
+// demandOf returns the demand of n requests for single tokens, at equal distances in milliseconds,
+// and the instant of the last one.
 func demandOf(n int, every, life int64) (*Demand, int64) {
 	d, at := &Demand{}, int64(began)
 	for i := range n {
@@ -25,8 +25,8 @@ func demandOf(n int, every, life int64) (*Demand, int64) {
 	return d, at
 }
 
-// However long a life is: a process with one request in it prefetches nothing, because most would
-// expire unspent; with ten requests it does.
+// However long a life is, a process with one request in it prefetches nothing, because most tokens
+// would expire unspent; with ten requests it does.
 func TestDemandOfOneRequestInALifeIsNotBusy(t *testing.T) {
 	for _, life := range []int64{500, 2_000, 10_000, 60_000} {
 		for n := range 100 {
@@ -40,8 +40,8 @@ func TestDemandOfOneRequestInALifeIsNotBusy(t *testing.T) {
 	}
 }
 
-// The demand is that of all requests since the last silence, each weighing less as time passes, for the
-// time for which they stand; and a clock that is set back changes none of it.
+// The demand is the sum of all requests since the last silence, fading over time, divided by the
+// time for which they stand; setting the clock back changes nothing.
 func TestDemandIsASum(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	other := rpm
@@ -55,7 +55,7 @@ func TestDemandIsASum(t *testing.T) {
 			back := int64(0)
 			switch r.IntN(12) {
 			case 0:
-				now += int64(fades) + r.Int64N(3) // a silence, if it is as long
+				now += int64(fades) + r.Int64N(3) // a silence, if it is that long
 			case 1:
 				back = r.Int64N(300)
 			default:
@@ -91,15 +91,15 @@ func TestDemandIsASum(t *testing.T) {
 	}
 }
 
-// Who is asked every 20 ms takes more ahead while two calls are still covered, and while three
-// requests are still to come before what is held ends.
+// A process with a request every 20 ms prefetches more while the tokens still cover two calls, and
+// while three requests are expected before the held tokens expire.
 func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 	const life, trip = 500, 30
 	for name, c := range map[string]struct {
 		left  int64 // tokens, of 20
 		after int64 // ms since they were taken
 		low   bool
-		set   int64 // ms that the clock on the wall was set by since
+		set   int64 // ms by which the wall clock was set since
 	}{
 		"plenty":                       {left: 10, after: 100},
 		"a fifth is left":              {left: 4, after: 100, low: true},
@@ -123,7 +123,7 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		}
 		now.Wall += c.set
 		check.Equal(t, h.Low(d, single(20), trip, now), c.low, name)
-		none := append(single(20), table.Cost{Limit: requests}) // of which none was taken
+		none := append(single(20), table.Cost{Limit: requests}) // it has no cost
 		check.Equal(t, h.Low(d, none, trip, now), c.low, "%s, beside a limit of which nothing is taken", name)
 		if h.Low(d, none[1:], trip, now) || h.Low(d, nil, trip, now) {
 			t.Errorf("%s: low of nothing", name)
@@ -134,7 +134,7 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 	}
 }
 
-// Slots are taken by requests that count, and are no demand themselves: none are taken ahead.
+// Requests for slots count as requests, but slots are not demand: they are not prefetched.
 func TestSlotsAreNoDemand(t *testing.T) {
 	d := &Demand{}
 	slots := bucket.Limit{Name: "calls", Capacity: 9000, InFlight: true, Period: 1000}

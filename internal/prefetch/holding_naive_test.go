@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// naive is a second way to reckon what a process holds of a shard that begins no other generation: what
-// was taken, when it ends, and what the item was told.
+// naive is a second way to compute what a process holds of a shard without a new generation: the
+// taken tokens, when they end, and the declared amount.
 type naive struct {
 	limits []bucket.Limit
 	taken  []batch // in order
@@ -22,7 +22,7 @@ type batch struct {
 	until Instant
 }
 
-// now lets end what is over.
+// now ends expired tokens.
 func (n *naive) now(at Instant) {
 	var on []batch
 	for _, b := range n.taken {
@@ -62,7 +62,7 @@ func (n *naive) take(costs [2]int64) bool {
 	return len(n.taken) > 0
 }
 
-// settle puts tokens back into the last batch, or takes more of it.
+// settle puts tokens back into the last batch, or takes more from it.
 func (n *naive) settle(back [2]int64) bool {
 	for i, left := range n.left() {
 		if len(n.taken) == 0 || left+back[i] > n.told[i] || n.taken[len(n.taken)-1].left[i]+back[i] < 0 {
@@ -83,8 +83,8 @@ func milli(costs []table.Cost, limits []bucket.Limit) (out [2]int64) {
 	return out
 }
 
-// Whatever is taken, granted, put back and over, and whatever becomes of the charges: what is held, told
-// and ended is what a second way to reckon it says.
+// Whatever is taken, granted, put back and expired, and whatever the outcomes of the charges: the
+// held, declared and ended amounts agree with a second computation.
 func TestHoldingIsTheSumOfItsParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	limits := []bucket.Limit{requests, tokens}
@@ -143,7 +143,7 @@ func TestHoldingIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
-// charge takes ahead, by both ways, and lets the charge have any outcome.
+// charge prefetches, in both ways, and gives the charge any outcome.
 func charge(t *testing.T, r *rand.Rand, h *Holding, n *naive, image table.Shard, now Instant,
 	happened map[string]int) {
 	t.Helper()
@@ -157,7 +157,7 @@ func charge(t *testing.T, r *rand.Rand, h *Holding, n *naive, image table.Shard,
 	before := *n
 	n.ended = [2]int64{}
 	for i := range left {
-		n.told[i] = min(n.told[i], left[i]+take[i]) // others may read it by now
+		n.told[i] = min(n.told[i], left[i]+take[i]) // others may have read it by now
 	}
 	switch r.IntN(3) {
 	case 0:

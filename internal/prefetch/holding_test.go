@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// shardOf is the image of a full bucket of three tokens, in a generation that began some time
-// after the worlds did.
+// shardOf returns the image of a full bucket of three tokens, in a generation that began after
+// milliseconds after the worlds did.
 func shardOf(generation, after int64) table.Shard {
 	return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: (began + generation) << 12,
 		State: bucket.New([]bucket.Limit{three}, 0, 1, began+after)}
@@ -19,7 +19,7 @@ func at(ms int64) Instant { return Instant{Wall: began + ms, Mono: ms} }
 
 func threes(milli int64) []table.Cost { return table.Costs([]bucket.Limit{three}, milli) }
 
-// holds is a process that has taken two tokens ahead, for two seconds.
+// holds returns a process that has prefetched two tokens, for two seconds.
 func holds(t *testing.T) *Holding {
 	h := &Holding{}
 	image := shardOf(0, 0)
@@ -30,8 +30,8 @@ func holds(t *testing.T) *Holding {
 	return h
 }
 
-// What is held is granted to requests by the limits that it was taken under, whole or not at
-// all, until it is over by either clock.
+// Held tokens are granted to requests with the limits under which they were taken, completely or
+// not at all, until they are over by either clock.
 func TestTake(t *testing.T) {
 	wider := three
 	wider.Capacity *= 2
@@ -62,8 +62,8 @@ func TestTake(t *testing.T) {
 	check.Equal(t, h.Left("a", at(2000)), 1000, "the older ones are not granted first")
 }
 
-// Tokens are put back among what is held as far as that was told, and taken as far as it
-// goes. It counts for the last allotment.
+// Tokens are put back among the held ones up to the declared amount, and taken from them as far as
+// they suffice. This applies to the last allotment.
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
 		back int64
@@ -87,7 +87,7 @@ func TestSettle(t *testing.T) {
 	}
 	h := holds(t)
 	h.Take(threes(1500), at(0))
-	a := h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun anew, and knows nothing of this
+	a := h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun again, and has no declarations
 	if a.Left != nil || a.Declared != nil {
 		t.Errorf("a new generation is told %+v", a)
 	}
@@ -98,7 +98,7 @@ func TestSettle(t *testing.T) {
 	h.Take(threes(1500), at(0))
 	h.Ask(shardOf(1, 0), threes(1000), 500, at(0))
 	h.Done(Written, shardOf(1, 0))
-	if h.Settle(threes(1000), at(600)) { // what was taken of the new one is over
+	if h.Settle(threes(1000), at(600)) { // the tokens of the new one are over
 		t.Error("tokens came back to an earlier generation")
 	}
 }
@@ -112,7 +112,7 @@ func TestExpiredTokensAreReportedOnce(t *testing.T) {
 		if !h.Some() || h.Asking() {
 			t.Errorf("some %v, asking %v", h.Some(), h.Asking())
 		}
-		for range 2 { // the second time it has ended before
+		for range 2 { // the second time it has expired before
 			if !h.MustReport(at(2000)) {
 				t.Error("nothing to tell of what has ended")
 			}
@@ -184,7 +184,7 @@ func TestMarks(t *testing.T) {
 func TestWrongHeldTokensAreMended(t *testing.T) {
 	for name, c := range map[string]struct {
 		held, told, left int64
-		since            int64 // what was used since an image of which all is spent; -1: there is none
+		since            int64 // used since an image of which all is spent; -1: there is none
 		after            int64 // the instant of the image
 		want             bool
 	}{
@@ -211,7 +211,8 @@ func TestWrongHeldTokensAreMended(t *testing.T) {
 	}
 }
 
-// mends returns a holding that has taken 1000 with a mend, which left so much to others until 5 s.
+// mends returns a holding that has taken 1000 with a mend, which left others tokens for others
+// until 5 s.
 func mends(t *testing.T, others int64) *Holding {
 	h := &Holding{}
 	h.See(shardOf(0, 0), 1000)
@@ -228,7 +229,7 @@ func mended(others int64) table.Shard {
 	image := shardOf(3000, 3000)
 	image.State.HeldUntil = began + 5000
 	image.State.Slots[image.State.Index("a")].Held = 1000 + others
-	image.State.Slots[image.State.Index(bucket.WCU)].Held = 1 // by who knows whom
+	image.State.Slots[image.State.Index(bucket.WCU)].Held = 1 // held by an unknown process
 	return image
 }
 

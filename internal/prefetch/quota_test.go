@@ -12,11 +12,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// period is what was granted of a quota in one of its periods.
+// period is the grants of a quota in one of its periods.
 type period struct{ granted, returned, most int64 }
 
-// quota makes the last limit of some worlds a quota, by the calendar or from its first use, and of
-// some the first, too.
+// quota makes the last limit of some worlds a quota, by the calendar or first use, and in some the
+// first, too.
 func (w *world) quota(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	planted := w.d == overEdge || w.d == anyPeriod
@@ -31,7 +31,7 @@ func (w *world) quota(seed uint64) {
 	if rng.IntN(2) == 0 {
 		l.Reset = fmt.Sprintf("+%d", 2+rng.IntN(60))
 	}
-	if l := &w.limits[0]; plain && len(w.limits) > 1 && rng.IntN(2) == 0 { // and another one, of longer periods
+	if l := &w.limits[0]; plain && len(w.limits) > 1 && rng.IntN(2) == 0 { // and another one, with longer periods
 		w.quotas[l.Name] = map[int64]*period{}
 		*l = bucket.Limit{Name: l.Name, Capacity: 20 * l.Capacity, Period: bucket.QuotaPeriod, Reset: "m*/10@UTC"}
 	}
@@ -40,9 +40,9 @@ func (w *world) quota(seed uint64) {
 	}
 }
 
-// spends counts what was granted of quotas in their periods, by the item, and returns the costs
-// with those that a lease would take down: by the item too, or by the process's image. What is
-// granted from what is held must be of the period that it happens in.
+// spends counts the grants of quotas in their periods, by the item, and returns the costs with the
+// periods that a lease would record: from the item too, or from the process's image. A grant from
+// held tokens must be of the period in which it happens.
 func (w *world) spends(k int, it item.Item, image bucket.State, costs []table.Cost, local bool) []table.Cost {
 	if w.quotas == nil || it == nil {
 		return costs
@@ -78,7 +78,7 @@ func (w *world) spends(k int, it item.Item, image bucket.State, costs []table.Co
 	return out
 }
 
-// refund counts what was given back of quotas. It was taken in the period that the costs name.
+// refund counts give-backs of quotas. They belong to the period that the costs name.
 func (w *world) refund(costs []table.Cost) {
 	for _, c := range costs {
 		if p := w.quotas[c.Limit.Name][c.End]; p != nil {
@@ -87,7 +87,7 @@ func (w *world) refund(costs []table.Cost) {
 	}
 }
 
-// overQuota returns by how much more was granted in a period than the quota is.
+// overQuota returns by how much the grants of a period exceed the quota.
 func (w *world) overQuota(i int) (worst int64) {
 	for end, p := range w.quotas[w.limits[i].Name] {
 		most := w.limits[i].Capacity
@@ -99,8 +99,8 @@ func (w *world) overQuota(i int) (worst int64) {
 	return worst
 }
 
-// unspent gives back what ended unspent of quotas, and learns now and then that it was late,
-// not written, or nothing.
+// unspent gives expired quota tokens back, and sometimes gets the result that it was late, not
+// written, or nothing.
 func (w *world) unspent(p *process, k int) {
 	h := p.hold(k)
 	back := h.Back(w.clock(p))
@@ -120,7 +120,8 @@ func (w *world) unspent(p *process, k int) {
 		}})
 }
 
-// quotaBucket is a bucket of 100 a second and of a quota of 1,000 in two minutes, at an instant.
+// quotaBucket returns a bucket of 100 a second and of a quota of 1,000 in two minutes, at an
+// instant.
 func quotaBucket(at int64) (table.Shard, []bucket.Limit) {
 	limits := []bucket.Limit{
 		{Name: "rps", Capacity: 100_000, Amount: 100_000, Period: 1000},
@@ -148,8 +149,8 @@ func TestNothingIsHeldOverAnEdge(t *testing.T) {
 	check.Equal(t, LifeFrom(begun, costs[1:], 10_000, edge+100), 2900, "a period of 3 s began 100 ms ago: ms")
 }
 
-// What ends unspent of a quota is given back, not counted as ended like that of a rate; but
-// not once its period is over, or made whole.
+// Expired tokens of a quota are given back, not counted as expired like a rate's; but not after
+// their period is over, or was made whole.
 func TestUnspentQuotaGoesBack(t *testing.T) {
 	const edge = began/120_000*120_000 + 120_000
 	const at = edge - 30_000
@@ -209,7 +210,7 @@ func TestUnspentQuotaGoesBack(t *testing.T) {
 	}
 }
 
-// Tokens of a quota are settled into what is held of their own period and bucket only.
+// Tokens of a quota are settled only into held tokens of their own period and bucket.
 func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	b, limits := quotaBucket(at)
@@ -232,8 +233,8 @@ func TestQuotaIsSettledInItsPeriod(t *testing.T) {
 	}
 }
 
-// What is left of a quota when an allotment is over goes to a later one, without a write: of
-// its own period and generation.
+// The rest of a quota in an expired allotment moves to a later one, without a write: of the same
+// period and generation.
 func TestUnspentQuotaGoesToALaterAllotment(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	for name, c := range map[string]struct {
@@ -266,7 +267,7 @@ func TestUnspentQuotaGoesToALaterAllotment(t *testing.T) {
 	}
 }
 
-// An image that is older than what is held says nothing against it.
+// An image older than the held tokens does not end them.
 func TestAnOldImageEndsNothing(t *testing.T) {
 	const edge = began/120_000*120_000 + 120_000
 	old, limits := quotaBucket(edge - 30_000)
@@ -280,8 +281,8 @@ func TestAnOldImageEndsNothing(t *testing.T) {
 	check.Equal(t, h.Left("rpy", Instant{Wall: edge + 2001, Mono: 1}), 6000, "held after an old image, of 6000")
 }
 
-// A quota cuts the life whatever stands behind it, and of several allotments the first that ends
-// gives back.
+// A quota shortens the life regardless of the other limits, and of several allotments the first one
+// to end gives back.
 func TestQuotasAmongOtherLimits(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	_, limits := quotaBucket(at)
@@ -302,8 +303,8 @@ func TestQuotasAmongOtherLimits(t *testing.T) {
 	}
 }
 
-// What is left of a quota is to be given back when its allotment ends, by the clock that ends it
-// first. What is held of rates only, and of others, does not count.
+// The rest of a quota must be given back when its allotment ends, by whichever clock ends it first.
+// Tokens of rates, and of other processes, do not count.
 func TestQuotasGoBackWhenTheirAllotmentEnds(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	b, limits := quotaBucket(at)
@@ -324,8 +325,7 @@ func TestQuotasGoBackWhenTheirAllotmentEnds(t *testing.T) {
 	}
 }
 
-// Tokens that an allotment leaves to a later one are held there, and leave less room for give-
-// backs.
+// Tokens that move to a later allotment are held there, and leave less room for give-backs.
 func TestTokensMovedToALaterAllotmentTakeRoom(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	for _, c := range []struct {
@@ -337,7 +337,7 @@ func TestTokensMovedToALaterAllotmentTakeRoom(t *testing.T) {
 		h.Ask(b, table.Costs(limits, 6000, 6000), 500, Instant{Wall: at})
 		h.Done(Written, b)
 		h.Ask(b, table.Costs(limits, 1000, 1000), 500, Instant{Wall: at + 100, Mono: 100})
-		h.Done(Written, b) // 7000 are told
+		h.Done(Written, b) // 7000 are declared
 		h.Take(table.Costs(limits, 500, 500), Instant{Wall: at + 100, Mono: 100})
 		back := table.Costs(limits[1:], c.back)
 		back[0].End = b.State.Slots[1].End
@@ -369,7 +369,7 @@ func TestGiveBacksAreInOrder(t *testing.T) {
 	}
 }
 
-// A reset that was seen while a charge was under way ends what the charge has taken.
+// A reset that was seen while a charge was under way ends the tokens of the charge.
 func TestAResetBehindACharge(t *testing.T) {
 	const at = began/120_000*120_000 + 30_000
 	for resets, want := range map[int64]int64{0: 6000, 1: 0} {
@@ -385,7 +385,7 @@ func TestAResetBehindACharge(t *testing.T) {
 	}
 }
 
-// The edges of a bucket's quotas concern those who take from them.
+// The edges of a bucket's quotas only affect requests that take from them.
 func TestEdgesConcernQuotasOnly(t *testing.T) {
 	const at = began/120_000*120_000 + 119_900
 	b, limits := quotaBucket(at - 60_000)
@@ -394,7 +394,7 @@ func TestEdgesConcernQuotasOnly(t *testing.T) {
 	check.Equal(t, LifeFrom(b, table.Costs(limits), 500, at), 50, "a quota, too: ms")
 }
 
-// Give-backs are of one period, one bucket and one reset. Earlier ones have ended.
+// Give-backs belong to one period, one bucket and one reset. Earlier ones have expired.
 func TestGiveBacksAreOfOneReset(t *testing.T) {
 	const edge = 5000
 	quota := bucket.Limit{Name: "rpy", Capacity: 1_000_000, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}

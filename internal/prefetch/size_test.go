@@ -15,7 +15,7 @@ var (
 	tokens   = bucket.Limit{Name: "tps", Capacity: 100_000, Amount: 25_000, Period: 1000}
 )
 
-// tenOf is what ten requests at one instant leave of demand, each of so many millitokens.
+// tenOf returns the demand of ten requests at one instant, each of these millitokens.
 func tenOf(costs ...int64) *Demand {
 	d := &Demand{}
 	for range 10 {
@@ -25,7 +25,7 @@ func tenOf(costs ...int64) *Demand {
 }
 
 // Ten requests at once, after a silence, stand for 85 % of 850 ms and are 13.8 a second: for a
-// second 85 % of them are taken ahead, eleven, and less where much is held or little is there.
+// second, 85 % of them are prefetched, eleven, and less if much is held or little is available.
 func TestSizeOfAnAllotment(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -46,7 +46,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 		{"by a clock that was set back it is all there", tenOf(1000, 0), [2]int64{45_000, 0}, 0, 1000, 500,
 			[2]int64{11_000, 0}},
 	} {
-		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // what one request costs decides nothing
+		costs := table.Costs([]bucket.Limit{requests, tokens}, 7000, 7000) // the costs of one request do not matter
 		left := func(limit string) int64 { return map[string]int64{requests.Name: c.left}[limit] }
 		take := c.demand.Size(costs, c.room[:], 0, left, c.life, c.now)
 		check.Equal(t, take != nil, c.want != [2]int64{}, "%s: %v, want %v", c.name, take, c.want)
@@ -58,7 +58,7 @@ func TestSizeOfAnAllotment(t *testing.T) {
 	}
 }
 
-// A second way to compute the size gives the same, for any demand, levels and held tokens.
+// A second way to compute the size agrees, for any demand, levels and held tokens.
 func TestSizeEqualsANaiveOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 2))
 	taken, short, nothing := 0, 0, 0
@@ -73,7 +73,7 @@ func TestSizeEqualsANaiveOne(t *testing.T) {
 		price, part := float64(r.IntN(3))/2, .85
 		left := map[string]int64{requests.Name: r.Int64N(8000), tokens.Name: r.Int64N(8000)}
 		per := d.Requests(now) * float64(life)
-		if price > 0 { // 40 writes are worth a grant
+		if price > 0 { // a grant is worth 40 writes
 			part = min(part, (per-math.Log(40*price)/1.7*math.Sqrt(per))/per)
 		}
 		var wants [2]float64
@@ -114,9 +114,8 @@ func TestSizeEqualsANaiveOne(t *testing.T) {
 	}
 }
 
-// Tokens are held for half of the time in which the fastest rate fills, never longer than
-// is asked for or is bounded. Slots, which are given back, do not shorten that. Beside a soft limit or a
-// floor none are held.
+// Tokens are held for half of the time in which the fastest rate fills, never longer than requested
+// or than the bound. Slots do not shorten that. With a soft limit or a floor, none are held.
 func TestLife(t *testing.T) {
 	slow := bucket.Limit{Name: "rpd", Capacity: 100_000, Amount: 1000, Period: 86_400_000}
 	quota := bucket.Limit{Name: "day", Capacity: 9000, Period: bucket.QuotaPeriod, Reset: "daily"}
@@ -149,8 +148,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Where what expires is missed, an allotment is so small that hardly any of it expires, as requests come at
-// random: of 16 in a life, 16 - 2.17*4 = 7.3 are almost sure; of 4, none.
+// If expired tokens are missed, an allotment is so small that hardly any of it expires, with random
+// requests: of 16 in a life, 16 - 2.17*4 = 7.3 are almost sure; of 4, none.
 func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
 	none := func(string) int64 { return 0 }
 	for _, c := range []struct {
@@ -170,8 +169,8 @@ func TestScarceTokensAreTakenOnlyForSureRequests(t *testing.T) {
 	}
 }
 
-// Requests that have ended before may end again: after bursts of 400, 100 tokens are held at most, and where
-// all that expires is missed, 100/41.
+// Requests that have stopped before may stop again: after bursts of 400, at most 100 tokens are
+// held, and if all expired tokens are missed, 100/41.
 func TestBurstsEnd(t *testing.T) {
 	d, now := &Demand{}, int64(began)
 	burst := func() {
@@ -194,8 +193,8 @@ func TestBurstsEnd(t *testing.T) {
 	}
 }
 
-// Who was denied takes what expires to be missed, until so many requests were granted that it happens seldom: of
-// 20 in a life, 4*20/0.5 = 160.
+// After a denial, expired tokens count as missed until so many requests were granted that a denial
+// is rare: of 20 in a life, 4*20/0.5 = 160.
 func TestDenialsAreRemembered(t *testing.T) {
 	d, now := &Demand{}, int64(began)
 	ask := func(n int) {

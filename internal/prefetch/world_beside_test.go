@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What else happens to a bucket of which tokens are held.
+// Other events of a bucket while its tokens are held.
 
-// settles takes more for a request than it was granted, from what is held.
+// settles takes more for a request than it was granted, from the held tokens.
 func (w *world) settles(p *process, k int) {
 	more := w.small()
 	back := slices.Clone(more)
@@ -22,8 +22,8 @@ func (w *world) settles(p *process, k int) {
 	}
 }
 
-// anew deletes the bucket and makes it anew, full. Who holds of the one that was deleted
-// does not know, and may grant that on top.
+// anew deletes the bucket and creates it again, full. A process that holds tokens of the deleted
+// one does not notice, and may grant them in addition.
 func (w *world) anew() {
 	full := table.Costs(w.limits)
 	for i, l := range w.limits {
@@ -34,7 +34,7 @@ func (w *world) anew() {
 		for i, l := range w.limits {
 			full := table.Costs(w.limits)
 			full[i].Milli = -p.hold(0).Left(l.Name, w.clock(p))
-			if a := p.hold(0).asked; a != nil { // it may be written, and the answer on its way
+			if a := p.hold(0).asked; a != nil { // it may be written, and the answer under way
 				full[i].Milli -= a.take.of(l.Name)
 			}
 			w.grants = append(w.grants, grant{at: w.Now, costs: full})
@@ -47,16 +47,16 @@ func (w *world) anew() {
 	w.Count("remade")
 }
 
-// turn changes for how long a process holds what it takes ahead from now on, or that it does.
+// turn changes for how long a process holds prefetched tokens from now on, or whether it does.
 func (w *world) turn(p *process) {
 	p.ahead = w.IntN(3) > 0
 	p.life = max(1, int64(float64(w.life)*[]float64{1, .5, .2, .05}[w.IntN(4)]))
 	w.Count("turned")
 }
 
-// python charges as the Python client does: it reads the item, fills the bucket up to its
-// capacity whatever is held of it, and writes the levels and the instant of that, if nobody
-// has refilled the bucket meanwhile, and what it does not refill is there still.
+// python charges like the Python client: it reads the item, fills the bucket up to its capacity
+// regardless of held tokens, and writes the levels and their instant, if no refill happened
+// meanwhile and the remaining tokens still suffice.
 func (w *world) python(k int) {
 	it, costs := w.Items[key(k)], w.small()
 	w.After(w.late(), func() {

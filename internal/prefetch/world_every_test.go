@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// moment is one state of a small world: a bucket of three tokens, one per tick, two processes
-// with an image and what they hold, and the bucket without loss.
+// moment is one state of a small world: a bucket of three tokens, one per tick, two processes with
+// an image and their held tokens, and the bucket without loss.
 type moment struct {
 	now    int64
 	item   table.Shard
@@ -47,7 +47,7 @@ func shown(b *table.Shard) string {
 	return fmt.Sprint(b.State.RF, sl.Tokens, sl.Used, sl.Held, b.State.HeldUntil, b.Generation, ";")
 }
 
-// clone returns what is held, apart from the original.
+// clone returns an independent copy.
 func (h Holding) clone() Holding {
 	h.declared, h.ended, h.marks = slices.Clone(h.declared), slices.Clone(h.ended), slices.Clone(h.marks)
 	h.allotments = slices.Clone(h.allotments)
@@ -57,7 +57,7 @@ func (h Holding) clone() Holding {
 	return h
 }
 
-// every plays every order in which things can happen.
+// every runs every order of events.
 type every struct {
 	t       *testing.T
 	d       string
@@ -118,7 +118,7 @@ func (x *every) step(m moment) {
 	}
 }
 
-// charge plays a charge of process p, answered and with its answer lost.
+// charge runs a charge of process p, answered and with its answer lost.
 func (x *every) charge(m moment, p int, cost, take int64, mend bool) {
 	h := m.holds[p].clone()
 	image := *m.images[p]
@@ -165,7 +165,7 @@ func (x *every) play(steps int) {
 	first.images[0], first.images[1] = &b, &b
 	x.reach(first, "begin")
 	x.charge(first, 0, 0, 2000, false)
-	for _, m := range x.next { // and a tick after two of three were taken ahead
+	for _, m := range x.next { // and a tick after two of three were prefetched
 		m.now, m.level = m.now+oneTick, min(3000, m.level+1000)
 		x.reach(m, "tick")
 	}
@@ -181,7 +181,7 @@ func (x *every) play(steps int) {
 	}
 }
 
-// steps returns how many steps to play: AHEAD_STEPS if that is set.
+// steps returns how many steps to run: AHEAD_STEPS if that is set.
 func steps(byDefault int) int {
 	if n, err := strconv.Atoi(os.Getenv("AHEAD_STEPS")); err == nil {
 		return n
@@ -189,8 +189,8 @@ func steps(byDefault int) int {
 	return byDefault
 }
 
-// Whatever the order in which two processes look, take ahead, grant from that, mend and lose
-// answers, nothing is granted that is not there.
+// In whatever order two processes look, prefetch, grant, mend and lose answers, no token is granted
+// that does not exist.
 func TestEveryOrder(t *testing.T) {
 	x := every{t: t}
 	x.play(steps(3))

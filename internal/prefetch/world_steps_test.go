@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// charge lets a process charge, and take ahead what the image covers.
+// charge makes a process charge, and prefetch as far as the image covers it.
 func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force bool) {
 	k, sent := image.State.Shard, w.clock(p)
 	image = w.seen(image)
@@ -86,7 +86,7 @@ func (w *world) charge(p *process, image table.Shard, costs []table.Cost, force 
 	}, Answered: func(held bool) { answered(held, false) }, Lost: func() { answered(false, true) }})
 }
 
-// answered tells what a process holds what became of a charge.
+// answered passes the outcome of a charge to a process's holding.
 func (w *world) answered(p *process, h *Holding, held, lost bool, after item.Item) {
 	now := w.clock(p)
 	if w.d == fromAnswer {
@@ -94,7 +94,7 @@ func (w *world) answered(p *process, h *Holding, held, lost bool, after item.Ite
 	}
 	until := h.asked.until
 	if w.d == toldEarly {
-		for i := range h.asked.delta { // it was told already
+		for i := range h.asked.delta { // it was declared already
 			h.asked.delta[i].milli = min(0, h.asked.delta[i].milli)
 		}
 	}
@@ -109,7 +109,7 @@ func (w *world) answered(p *process, h *Holding, held, lost bool, after item.Ite
 			panic(err)
 		}
 		h.Done(Written, b)
-		if w.IntN(2) == 0 { // spend it in the last moment, and let others take what there is then
+		if w.IntN(2) == 0 { // spend it in the last moment, and let others take the rest
 			w.After(max(0, began+until.Mono-1-w.Now), func() { w.takes(p, b.State.Shard, w.all(p, b.State.Shard)) })
 			w.After(max(0, began+until.Mono+w.Int64N(3)-w.Now), func() {
 				q := w.ps[w.IntN(len(w.ps))]
@@ -132,7 +132,7 @@ func (b blind) Apply(before item.Item) (item.Item, bool, error) {
 	return b.Update.Apply(before)
 }
 
-// spoil plants the world's defect in a write that takes ahead.
+// spoil plants the world's defect in a write that prefetches.
 func (w *world) spoil(h *Holding, u item.Update, take []table.Cost) item.Write {
 	switch w.d {
 	case untilBack:
@@ -160,8 +160,8 @@ func (w *world) spoil(h *Holding, u item.Update, take []table.Cost) item.Write {
 	return u
 }
 
-// excess returns by how much more was granted than an exact bucket of the limit has, in
-// millitokens: what was given back may be granted again.
+// excess returns by how much the grants exceed an exact bucket of the limit, in millitokens:
+// given-back tokens may be granted again.
 func (w *world) excess(i int) int64 {
 	l := w.began[i]
 	if l.Renews() {
@@ -193,10 +193,10 @@ func (w *world) excess(i int) int64 {
 	return (worst + l.Period - 1) / l.Period
 }
 
-// returned is how much of a limit was given back. Who mends takes what an earlier image has
-// counted for spent, also if it was given back since.
+// returned returns how much of a limit was given back. A mend treats tokens counted by an earlier
+// image as spent, even if they were given back since.
 func (w *world) returned(i int) (milli int64) {
-	if w.began[i].Renews() { // of which it is known what was given back to which period
+	if w.began[i].Renews() { // its give-backs are known by period
 		return 0
 	}
 	for _, g := range w.grants {
@@ -207,7 +207,7 @@ func (w *world) returned(i int) (milli int64) {
 	return milli
 }
 
-// uncounted returns what was used of a limit and is not counted, negative if too much is.
+// uncounted returns the uncounted usage of a limit, negative if too much is counted.
 func (w *world) uncounted(i int) int64 {
 	left := w.used[i]
 	name := w.limits[i].Name
@@ -229,7 +229,7 @@ func (w *world) uncounted(i int) int64 {
 	return left
 }
 
-// End lets everything arrive, and demands that no more was granted and counted than there was.
+// End lets everything arrive, and requires that no more was granted and counted than there was.
 func (w *world) End() {
 	w.Pass(100*w.life + 100_000)
 	slices.SortStableFunc(w.grants, func(a, b grant) int { return int(a.at - b.at) })
@@ -245,11 +245,11 @@ func (w *world) End() {
 	}
 }
 
-// skewed is what clocks that differ by twice the skew may grant early.
+// skewed returns how much clocks that differ by twice the skew may grant early.
 func skewed(l bucket.Limit, skew int64) int64 { return (2*skew*l.Amount + l.Period - 1) / l.Period }
 
-// worlds returns the worlds in which clocks are so far off. AHEAD_WORLDS says how many; `make test-long`
-// plays more.
+// worlds returns the worlds with clocks that far off. AHEAD_WORLDS is their number; `make
+// test-long` runs more.
 func worlds(skew int64) loadchecktest.Kind[*world] {
 	k := loadchecktest.Kind[*world]{Steps: 480, Worlds: 200, Env: "AHEAD_WORLDS",
 		New: func(seed uint64, planted string) *world { return newWorld(seed, planted, skew) },
@@ -263,15 +263,15 @@ func worlds(skew int64) loadchecktest.Kind[*world] {
 	return k
 }
 
-// Between any two instants no more is granted than capacity and refill, each grant counted
-// at the instant at which it happens, whatever is late, lost, stale, crashed, split, merged
-// or given back; and no more is counted as used than was, but for what a crash held.
+// Between any two instants the grants never exceed capacity and refill, each counted at its
+// instant, whatever is late, lost, stale, crashed, split, merged or given back; and no more is
+// counted as used than was, except for tokens held by a crash.
 func TestNoWorldGrantsMoreThanThereIs(t *testing.T) {
 	t.Run("one clock", func(t *testing.T) { worlds(0).Keeps(t) })
 	t.Run("clocks apart", func(t *testing.T) { worlds(50).Keeps(t) })
 }
 
-// What is planted in the worlds is found, and nothing where nothing is planted.
+// Defects planted in the worlds are found, and none without a defect.
 func TestWorldsFindPlantedDefects(t *testing.T) {
 	worlds(0).Sees(t, 3000, 1, heldNow, notCounted, noUntil, untilBack, fromAnswer, toldEarly, mendToZero, youngMark,
 		endedUntold, overEdge, anyPeriod, grantedToo)

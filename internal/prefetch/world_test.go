@@ -14,7 +14,7 @@ import (
 
 const began = 1_700_000_000_000
 
-// What can be planted.
+// The defects that can be planted.
 const (
 	heldNow     = "capped by what is held now"
 	notCounted  = "what is held is not counted"
@@ -30,34 +30,34 @@ const (
 	grantedToo  = "what was granted is given up, too"
 )
 
-// world is one bucket of random limits, written to by processes with stale images, whose
-// writes and answers are late or lost, which begin and end, and of which some take ahead.
+// world is one bucket of random limits. Processes with stale images write to it, with late or lost
+// writes and answers; they begin and end, and some of them prefetch.
 type world struct {
 	*loadchecktest.World
-	d        string // what is planted
+	d        string // the planted defect
 	limits   []bucket.Limit
 	began    []bucket.Limit // the first limits
-	stored   []bucket.Limit // those that the table has
+	stored   []bucket.Limit // the limits in the table
 	ps       []*process
-	ended    []*process // whose last answers may still come
+	ended    []*process // their last answers may still arrive
 	life     int64
 	skew     int64
 	gaveBack []int64                      // by limit: when some of it was last given back
 	steps    bool                         // shards are split and merged
 	returns  bool                         // tokens are given back
 	changes  bool                         // an operator fills the bucket up, and changes its limits
-	deletes  bool                         // the bucket is deleted under those who hold of it, and made anew
-	turns    bool                         // an operator changes for how long processes hold, or that they do
-	foreign  bool                         // a Python client writes, too, and fills the bucket up whatever is held
-	held     []int64                      // by limit: the most that the item said was held when that client wrote
+	deletes  bool                         // the bucket is deleted while its tokens are held, and created again
+	turns    bool                         // an operator changes for how long processes hold, or whether they do
+	foreign  bool                         // a Python client writes, too, and fills up the bucket despite held tokens
+	held     []int64                      // by limit: the most declared held tokens when that client wrote
 	tidy     bool                         // no answer is lost and no process ends: usage must be exact
 	quotas   map[string]map[int64]*period // by limit and end
 	grants   []grant
-	used     []int64 // by limit: granted, less what was given back, and forced; of shards that are gone, negative
+	used     []int64 // by limit: granted, minus given back, and forced; for shards that are gone, negative
 }
 
-// grant is what was granted at an instant, or given back: negative costs. Or it is what an
-// operator put into the bucket, then negative too, or the limits that are in force from then on.
+// grant is a grant at an instant, or a give-back: negative costs. Or it is an operator's gift, then
+// negative too, or the limits in force from then on.
 type grant struct {
 	at     int64
 	costs  []table.Cost
@@ -65,7 +65,7 @@ type grant struct {
 	limits []bucket.Limit
 }
 
-// process is one process: for each shard the last image, and what it holds.
+// process is one process: for each shard the last image and the held tokens.
 type process struct {
 	skew    int64
 	images  map[int]table.Shard
@@ -124,7 +124,7 @@ func (w *world) late() int64 {
 	return int64(-math.Log(1-w.Float64()) * float64(w.life) * []float64{0, 0, .01, .1, .1, 1}[w.IntN(6)])
 }
 
-// grant notes what was granted at an instant, or given back.
+// grant records a grant or a give-back at an instant.
 func (w *world) grant(at int64, costs []table.Cost) {
 	w.grants = append(w.grants, grant{at: at, costs: costs})
 	for i, c := range costs {
@@ -132,8 +132,8 @@ func (w *world) grant(at int64, costs []table.Cost) {
 	}
 }
 
-// grantSince notes what was granted between an instant and now: of each limit at that instant, but
-// not before what it is granted from came back.
+// grantSince records a grant at an unknown instant between at and now: for each limit at the first
+// one, but not before its tokens came back.
 func (w *world) grantSince(at int64, costs []table.Cost) {
 	for i, c := range costs {
 		one := slices.Clone(costs)
@@ -145,10 +145,10 @@ func (w *world) grantSince(at int64, costs []table.Cost) {
 	}
 }
 
-// clock is what a process reads at now.
+// clock returns a process's reading at now.
 func (w *world) clock(p *process) Instant { return Instant{Wall: w.Now + p.skew, Mono: w.Now - began} }
 
-// see notes an image that an answer has brought.
+// see records an image from an answer.
 func (w *world) see(p *process, it item.Item) {
 	b, err := table.DecodeShard(it)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *world) see(p *process, it item.Item) {
 	p.hold(k).See(b, p.life)
 }
 
-// Step lets some time go by, and a process do something.
+// Step lets some time pass, and a process act.
 func (w *world) Step() {
 	ms := int64(-math.Log(1-w.Float64()) * []float64{0, .01, .1, .3}[w.IntN(4)] * float64(w.life))
 	if w.OneIn(100) {
@@ -177,7 +177,7 @@ func (w *world) Step() {
 	w.move(w.ps[w.IntN(len(w.ps))])
 }
 
-// shard returns a shard that there is.
+// shard returns an existing shard.
 func (w *world) shard() int {
 	var all []int
 	for k := range 4 {
@@ -190,7 +190,7 @@ func (w *world) shard() int {
 
 func key(shard int) item.Key { return layout.BucketKey("ns", "e", "r", shard) }
 
-// move lets a process do something.
+// move makes a process act.
 func (w *world) move(p *process) {
 	k := w.shard()
 	if w.quotas != nil && w.IntN(3) == 0 {
@@ -244,8 +244,8 @@ func (w *world) move(p *process) {
 	}
 }
 
-// close lets a process give up all that it holds, some of it just granted, and others take what there is then. Of
-// a shard that is not there any more it is lost.
+// close makes a process give up all its held tokens, some of them just granted, and others take the
+// rest. For a shard that is gone, they are lost.
 func (w *world) close(p *process) {
 	for _, k := range slices.Sorted(maps.Keys(p.holds)) {
 		h := p.holds[k]
@@ -282,7 +282,7 @@ func (w *world) small() []table.Cost {
 	return out
 }
 
-// some is a cost: a few tokens, all that the state has, or any number.
+// some returns a cost: a few tokens, all tokens of the state, or any number.
 func (w *world) some(s bucket.State) []table.Cost {
 	out := w.small()
 	n := w.IntN(5)
@@ -297,7 +297,7 @@ func (w *world) some(s bucket.State) []table.Cost {
 	return out
 }
 
-// all is all that a process holds of a shard.
+// all returns all that a process holds of a shard.
 func (w *world) all(p *process, k int) []table.Cost {
 	out := table.Costs(w.limits)
 	for i, l := range w.limits {
@@ -306,7 +306,7 @@ func (w *world) all(p *process, k int) []table.Cost {
 	return out
 }
 
-// takes lets a process grant from what it holds.
+// takes makes a process grant from its held tokens.
 func (w *world) takes(p *process, k int, costs []table.Cost) {
 	if p.hold(k).Take(costs, w.clock(p)) {
 		w.Count("local")
@@ -315,7 +315,7 @@ func (w *world) takes(p *process, k int, costs []table.Cost) {
 	}
 }
 
-// seen is the image as a defect lets a process see it.
+// seen returns the image as a process sees it with a defect.
 func (w *world) seen(image table.Shard) table.Shard {
 	if w.d == notCounted || w.d == heldNow && image.State.HeldUntil <= w.Now {
 		image.State.HeldUntil = 0
@@ -323,8 +323,9 @@ func (w *world) seen(image table.Shard) table.Shard {
 	return image
 }
 
-// setsBack reports whether a write sets the refill instant back. It is refused then, but for clocks that
-// differ: up to table.MaxLag it is accepted, and costs that refill, with tokens taken ahead or without.
+// setsBack reports whether a write sets the refill instant back. Such a write is refused, unless
+// clocks differ: up to table.MaxLag it is accepted, and costs that refill, with or without
+// prefetched tokens.
 func (w *world) setsBack(before, after item.Item) bool {
 	return before != nil && after != nil && rf(after) < rf(before)-2*w.skew
 }
@@ -334,7 +335,7 @@ func rf(it item.Item) int64 {
 	return n
 }
 
-// cold is the first write of a process to a shard.
+// cold is a process's first write to a shard.
 func (w *world) cold(p *process, k int) {
 	b, _ := table.DecodeShard(w.Items[key(k)])
 	costs := w.small()
@@ -348,7 +349,7 @@ func (w *world) cold(p *process, k int) {
 	}
 }
 
-// giveBack gives back what a process was granted: into what it holds, or into the table.
+// giveBack gives granted tokens back: into a process's held tokens, or into the table.
 func (w *world) giveBack(p *process, k int) {
 	if len(p.granted) == 0 {
 		return
@@ -400,7 +401,7 @@ func (w *world) reshard(p *process, image table.Shard) {
 	}})
 }
 
-// raise lets an operator, who has just looked, put tokens in.
+// raise makes an operator, with a current image, add tokens.
 func (w *world) raise(p *process, image table.Shard) {
 	gifts, given, now := map[string]bucket.Gift{}, table.Costs(w.limits), w.Now+p.skew
 	at := image.State.At(now)
@@ -420,7 +421,7 @@ func (w *world) raise(p *process, image table.Shard) {
 	})
 }
 
-// change brings other limits in force, with the next charge of anybody.
+// change puts other limits in force, with the next charge of any process.
 func (w *world) change() {
 	w.limits = slices.Clone(w.limits)
 	l := &w.limits[w.IntN(len(w.limits))]
@@ -428,7 +429,8 @@ func (w *world) change() {
 	l.Amount = max(1, int64(float64(l.Amount)*(.5+w.Float64())))
 }
 
-// written notes the last word of a shard that ends. A refill instant that is set back costs that refill.
+// written records the last state of a shard that ends. A refill instant that is set back costs that
+// refill.
 func (w *world) written(before, after item.Item) {
 	if before == nil {
 		return
@@ -451,7 +453,7 @@ func (w *world) written(before, after item.Item) {
 	}
 }
 
-// changed notes that a charge, sent at an instant, has brought other limits in force.
+// changed records that a charge, sent at an instant, has put other limits in force.
 func (w *world) changed(after item.Item, sent int64) {
 	b, _ := table.DecodeShard(after)
 	if is := b.State.Limits(); w.changes && !slices.Equal(w.stored, is) {
@@ -461,7 +463,7 @@ func (w *world) changed(after item.Item, sent int64) {
 	}
 }
 
-// send sends a write whose answer nobody needs.
+// send sends a write whose answer is not needed.
 func (w *world) send(u item.Update, held func()) {
 	w.Send(loadchecktest.Call{Writes: []item.Write{u}, Arrived: func(ok bool) {
 		if ok {
