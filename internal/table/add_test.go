@@ -10,9 +10,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// An add holds where the level covers its cost and cannot have overflowed. Of a limit that it takes
-// nothing from, there only must be no debt. A soft limit denies nothing, but a level that may have
-// overflowed must not pay it out, and the limit must be stored as a soft one.
+// An add holds if the level covers its cost and cannot have overflowed. A limit without a cost only
+// must not be in debt. A soft limit denies nothing, but a level that may have overflowed must not
+// be spent, and the limit must be stored as a soft one.
 func TestWhereAnAddHolds(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -66,8 +66,8 @@ func TestWhereAnAddHolds(t *testing.T) {
 	}
 }
 
-// What may have been refilled since must fit into the level. A rate of one token a second, with 60
-// tokens and half of them free, cannot overflow within half a minute.
+// The possible refill since the image must fit into the level. A rate of one token a second, with
+// 60 tokens and half of them free, cannot overflow within half a minute.
 func TestHowOldARefillAnAddAccepts(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	slow := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 1_000, Period: 3600_000 * 24}
@@ -79,7 +79,7 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 		name       string
 		of         bucket.Limit
 		room, cost int64
-		age        int64 // in milliseconds, the oldest
+		age        int64 // in milliseconds, the oldest accepted
 	}{
 		{"half of the capacity", rate, 50, 1_000, 29_998},
 		{"a tenth", rate, 10, 1_000, 5_998},
@@ -104,8 +104,8 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 	}
 }
 
-// An add of as many soft limits as a bucket may have is one that DynamoDB takes. Up to sixteen are asked
-// for one by one whether they are soft.
+// DynamoDB accepts an add of as many soft limits as a bucket may have. Up to sixteen have a
+// condition each that they are soft.
 func TestAnAddOfManySoftLimits(t *testing.T) {
 	for n, asks := range map[int]bool{1: true, 16: true, 17: false, bucket.MaxLimits: false} {
 		var limits []bucket.Limit

@@ -12,7 +12,7 @@ import (
 
 var tenLimit = bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}
 
-// tenAt is a bucket of 10 tokens, 1 per second, full at now, of which 100 were counted.
+// tenAt returns a bucket of 10 tokens, 1 per second, full at now, with a counter of 100.
 func tenAt(now int64) Shard {
 	_, b := create(now, tenCosts(0))
 	b.State.Slots[0].Used = 100_000
@@ -22,7 +22,7 @@ func tenAt(now int64) Shard {
 // tenCosts are costs of the limit of ten.
 func tenCosts(milli int64) []Cost { return Costs([]bucket.Limit{tenLimit}, milli) }
 
-// written applies a charge to what is stored, and returns what is stored then.
+// written applies a charge to a stored shard, and returns the shard stored afterwards.
 func written(t *testing.T, stored Shard, c Charge) (Shard, bool) {
 	t.Helper()
 	after, held, err := c.Plan().Update.Apply(stored.Item())
@@ -54,7 +54,7 @@ func TestTakingAheadByExample(t *testing.T) {
 		t.Errorf("7 of 6, with 4 held: %+v", denied.Verdict)
 	}
 
-	// The process has 1 left and tells so when it takes 3 more: 4 are held again.
+	// The process has 1 left and declares that when it takes 3 more: 4 are held again.
 	c = Charge{Image: b, Costs: tenCosts(3_000), Now: at + 1_000,
 		Ahead: &Ahead{Life: 5_000, Take: tenCosts(3_000), Left: tenCosts(1_000), Declared: tenCosts(4_000),
 			Ended: tenCosts(500)}}
@@ -63,7 +63,7 @@ func TestTakingAheadByExample(t *testing.T) {
 		next.Generation != b.Generation {
 		t.Fatalf("held %v: %+v until %d", held, sl, next.State.HeldUntil-at)
 	}
-	// It ends without a word. When that is over, nothing of it is held in a mended item.
+	// It ends without a write. When its time is over, a mended item holds nothing of it.
 	c = Charge{Image: next, Costs: tenCosts(2_000), Now: at + 6_250,
 		Ahead: &Ahead{Life: 1_000, Take: tenCosts(1_000), Mend: true}}
 	mended, held := written(t, next, c)
@@ -71,16 +71,17 @@ func TestTakingAheadByExample(t *testing.T) {
 		mended.State.HeldUntil != at+7_250 {
 		t.Fatalf("held %v: %+v until %d", held, sl, mended.State.HeldUntil-at)
 	}
-	// Before that, an image whose hu has passed says what is spent: all but what was taken since.
+	// Before that, an image whose hu has passed shows what is spent: all but the tokens taken
+	// since.
 	c.Image, c.Now, c.Ahead.Spent = next, at+5_500, &b
 	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 3_000+1_000 {
 		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
 	}
-	c.Now = at + 4_999 // not yet: 4 may be held of what b has counted
+	c.Now = at + 4_999 // not yet: 4 of the counter of b may be held
 	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 4_000+1_000 {
 		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
 	}
-	// What others take between the image and the write that mends is held.
+	// Tokens that others take between the image and the mending write count as held.
 	other, _ := written(t, next, Charge{Image: next, Costs: tenCosts(1_000), Now: at + 6_250})
 	c.Now, c.Ahead.Spent = at+6_250, nil
 	if mended, held = written(t, other, c); !held || mended.State.Slots[0].Held != 1_000+1_000 {
@@ -88,7 +89,7 @@ func TestTakingAheadByExample(t *testing.T) {
 	}
 }
 
-// The steps that change shards and limits keep what is held, or end it.
+// The steps that change shards and limits keep the held tokens, or end them.
 func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
@@ -103,7 +104,7 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	keep, moved := apply(split[0], b.Item()), apply(split[1], nil)
 	if k, m := keep.State.Slots[0], moved.State.Slots[0]; k.Held != 4_000 || k.Ended != 700 || k.Tokens != 1_000 ||
 		m.Held != 0 || m.Ended != 0 || m.Tokens != 5_000 || moved.State.HeldUntil != 0 {
-		t.Errorf("6 tokens beside 4 held split into %+v and %+v", k, m)
+		t.Errorf("6 tokens and 4 held split into %+v and %+v", k, m)
 	}
 	moved.State.Slots[0].Held, moved.State.HeldUntil = 500, at+6_000
 	merge := Merge(keep, moved, 1, at+10)
@@ -117,13 +118,13 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	}
 	raised := apply(Raise(b, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at), b.Item())
 	if sl := raised.State.Slots[0]; sl.Tokens != 6_000 || sl.Held != 4_000 {
-		t.Errorf("raised beside 4 held: %+v", sl)
+		t.Errorf("raised with 4 held: %+v", sl)
 	}
 	low := tenLimit
 	low.Capacity = 3_000
 	lowered := apply(Charge{Image: b, Costs: Costs([]bucket.Limit{low}), Now: at, Refill: true}.Plan().Update, b.Item())
 	if sl := lowered.State.Slots[0]; sl.Tokens != 0 || sl.Held != 3_000 {
-		t.Errorf("lowered to 3 beside 4 held: %+v", sl)
+		t.Errorf("lowered to 3 with 4 held: %+v", sl)
 	}
 	gone := apply(Restore(keep, 1, 2, at, 1)[0], nil)
 	if sl := gone.State.Slots[0]; sl.Held != 0 || sl.Ended != 0 || gone.State.HeldUntil != 0 {
@@ -131,8 +132,8 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	}
 }
 
-// Whatever other hands have left in the attributes of taking ahead, the bucket is decided
-// with at most its capacity, or named as unreadable.
+// Whatever other writers have left in the attributes of held tokens, the bucket is decided with at
+// most its capacity, or reported as unreadable.
 func TestHostileHeld(t *testing.T) {
 	good := tenAt(sampleNow).Item()
 	for _, tt := range []struct {
@@ -179,7 +180,8 @@ func TestHostileHeld(t *testing.T) {
 	}
 }
 
-// Until when tokens are held is said for whichever limit they are of: of two, one may need none.
+// The time for which tokens are held is stored, whichever limit they belong to: of two limits, one
+// may have none.
 func TestTakingAheadOfSomeLimits(t *testing.T) {
 	limits := []bucket.Limit{tenLimit, {Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	put, b := create(sampleNow, Costs(limits))
@@ -193,8 +195,8 @@ func TestTakingAheadOfSomeLimits(t *testing.T) {
 	}
 }
 
-// Who mends what is held knows what was spent since an earlier image whose hold has passed: all that
-// the counter has grown since then, and no more than what may be held.
+// A mend knows how much was spent since an earlier image whose hold has passed: all the growth of
+// the counter since then, and no more than the held tokens.
 func TestMendedHoldsCountSpentTokens(t *testing.T) {
 	const at = sampleNow
 	for name, c := range map[string]struct {
@@ -226,8 +228,8 @@ func TestMendedHoldsCountSpentTokens(t *testing.T) {
 	}
 }
 
-// An instant until which no sound clock would hold anything means nothing, and is replaced; but not
-// one that was written since.
+// A held-until instant beyond every sound clock is ignored and replaced; but not one that was
+// written since.
 func TestAHoldBeyondAllLivesIsReplaced(t *testing.T) {
 	const at, absurd = sampleNow, sampleNow + 1<<40
 	image := tenAt(at)
@@ -245,15 +247,16 @@ func TestAHoldBeyondAllLivesIsReplaced(t *testing.T) {
 	}
 }
 
-// Where what is held bounds a level, not the line, a settlement by force needs that others have not
-// taken more than the level since the image: of 10, with 4 held, 6 are there, however long it fills.
+// If held tokens bound a level instead of the line, a forced settlement requires that others have
+// not taken more than the level since the image: of 10, with 4 held, 6 are available, however long
+// it fills.
 func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
 	const at = sampleNow
 	for _, c := range []struct {
 		name               string
 		held, until, after int64
 		others             int64 // tokens taken since the image
-		noClock            bool  // a client that holds nothing made the item: its level is what it says
+		noClock            bool  // a client without held tokens made the item: its level is exact
 		want               bool
 	}{
 		{"bounded", 4_000, 20_000, 8_000, 6_000, false, true},
@@ -282,8 +285,8 @@ func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
 	}
 }
 
-// Who takes ahead for less long than others may hold leaves theirs. However long tokens are held, whoever reads
-// the item believes it.
+// A process with a shorter life than others keeps their held-until instant. However long tokens are
+// held, every reader of the item respects it.
 func TestALongerHoldStays(t *testing.T) {
 	image := tenAt(sampleNow)
 	image.State.HeldUntil, image.State.Slots[0].Held, image.State.Slots[0].Tokens = sampleNow+5_000, 2_000, 3_000
@@ -298,8 +301,8 @@ func TestALongerHoldStays(t *testing.T) {
 	}
 }
 
-// A split hands over only what is there, also where the shard that it splits holds more ahead
-// than its share, and is left with a negative level.
+// A split hands over only existing tokens, even if the shard has more held tokens than its share,
+// and is left with a negative level.
 func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
 	full := tenAt(sampleNow)
 	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,

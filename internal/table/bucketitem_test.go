@@ -16,8 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A capacity, an amount or a period that makes no sense is named, with its value. So is a count of
-// shards that nobody has.
+// An invalid capacity, amount or period is named with its value. So is an impossible shard count.
 func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 	for _, c := range []struct {
 		attr  string
@@ -43,8 +42,8 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// The limits of an item are told by the names of their levels, those of slots by their epochs. What is
-// named alike is of something else.
+// The limits of an item are identified by the names of their levels, or for slots of their epochs.
+// Similar names belong to something else.
 func TestAttributesThatNameALimit(t *testing.T) {
 	for attr, want := range map[string]string{"b_rpm_tk": "rpm", "b_a_b_tk": "a_b", "c_rpm_tk": "", "b_rpm_tc": "",
 		"b__tk": "", "b_tk": "", "tk": ""} {
@@ -58,7 +57,7 @@ func TestAttributesThatNameALimit(t *testing.T) {
 	}
 }
 
-// manyKinds is a bucket of a rate of which tokens are held, a quota of either kind, and slots, with
+// manyKinds returns a bucket of a rate with held tokens, a quota of each kind, and slots, with
 // remainders.
 func manyKinds(t *testing.T) item.Item {
 	t.Helper()
@@ -71,7 +70,7 @@ func manyKinds(t *testing.T) item.Item {
 	return b.Item()
 }
 
-// Each number of a bucket, and each of its remainders, must be one: an item in which it is none is
+// Each number of a bucket, and each of its remainders, must be a number: otherwise the item is
 // unreadable, and the error names the attribute and the item.
 func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 	whole := manyKinds(t)
@@ -81,7 +80,7 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 	played := 0
 	for attr, v := range whole {
 		if _, number := v.(*types.AttributeValueMemberN); !number || attr == AttrBorn {
-			continue // anything may be found there
+			continue // any type is allowed there
 		}
 		for _, wrong := range []item.Value{item.S("x"), num("1.5")} {
 			it := maps.Clone(whole)
@@ -110,7 +109,7 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 	}
 }
 
-// An item with another key is no bucket, whatever it has, and the error says its key.
+// An item with another key is not a bucket, whatever its attributes, and the error names its key.
 func TestAnotherKeyIsNoBucket(t *testing.T) {
 	for _, k := range []item.Key{{PK: "ns/BUCKET#e#r#0", SK: "#META"}, {PK: "ns/ENTITY#e", SK: layout.SKBucketState}} {
 		it := manyKinds(t)
@@ -122,7 +121,7 @@ func TestAnotherKeyIsNoBucket(t *testing.T) {
 	}
 }
 
-// Slots, and their epochs, must make sense, and what does not is said with the limit.
+// Slots and their epochs must be valid; the error names the limit.
 func TestSlotsThatMakeNoSense(t *testing.T) {
 	for _, c := range []struct {
 		attr  string

@@ -11,18 +11,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// moment is one state of the world: an item, three processes with an image of it
-// each, the item without loss, and what can still be given back.
+// moment is one state of the world: an item, three processes with an image of it each, the item
+// without loss, and how much can still be given back.
 type moment struct {
 	now    int
 	it     mitem
 	images [3]mitem
 	ref    [2]mref
 	leased [2]int
-	trail  string // how it came about
+	trail  string // the steps that led to it
 }
 
-// key is what tells moments apart: everything seen from now and from the item.
+// key identifies moments: everything relative to now and the item.
 type key [48]int8
 
 func (m *moment) key(x *explorer) key {
@@ -60,7 +60,7 @@ func (m *moment) key(x *explorer) key {
 		for i, sl := range at.s {
 			put(sl.tk, sl.rest/250, m.it.s[i].tc-sl.tc)
 		}
-		if p >= x.ahead && p > 0 { // processes whose clocks agree are alike
+		if p >= x.ahead && p > 0 { // processes with equal clocks are interchangeable
 			for q := p; q > x.ahead && string8(k, q) < string8(k, q-1); q-- {
 				a, b := slot8(&k, q), slot8(&k, q-1)
 				for i := range a {
@@ -82,12 +82,12 @@ func string8(k key, p int) string {
 	return string(b[:])
 }
 
-// explorer plays every interleaving.
+// explorer runs every interleaving.
 type explorer struct {
 	t       *testing.T
 	rng     *rand.Rand
 	defect  mdefect
-	ahead   int // so many processes have clocks a tick ahead
+	ahead   int // this many processes have clocks a tick ahead
 	more    bool
 	seen    map[key]struct{}
 	next    []moment
@@ -108,7 +108,7 @@ func (x *explorer) clock(m *moment, p int) int {
 func (x *explorer) reach(m moment, how string, p int) {
 	x.plays++
 	if x.defect == soundCharge {
-		for p, im := range m.images { // an image of an earlier life is as good as none
+		for p, im := range m.images { // an image of an earlier life is useless
 			if im.exists != 0 && (im.generation != m.it.generation || im.generation == 0 && im.rf != m.it.rf) {
 				m.images[p] = mitem{}
 			}
@@ -142,7 +142,7 @@ func (x *explorer) step(m moment) {
 	x.reach(next, "tick", 0)
 	for p := range m.images {
 		if p > x.ahead && m.images[p] == m.images[p-1] {
-			continue // has been played
+			continue // already explored
 		}
 		look := m
 		look.images[p] = m.it
@@ -167,7 +167,7 @@ func (x *explorer) step(m moment) {
 	}
 }
 
-// charge plays a charge of process p with and without its answer.
+// charge runs a charge of process p with and without its answer.
 func (x *explorer) charge(m moment, p int, q request) {
 	image, now := m.images[p], x.clock(&m, p)
 	w, ok := q.charge(image, now, x.defect)
@@ -217,7 +217,7 @@ func (x *explorer) charge(m moment, p int, q request) {
 	x.reach(next, q.String(), p)
 }
 
-// split plays process p splitting the shard.
+// split runs process p splitting the shard.
 func (x *explorer) split(m moment, p int) {
 	if m.images[p].shards > 1 {
 		return
@@ -244,10 +244,10 @@ func (x *explorer) split(m moment, p int) {
 	x.reach(m, "split", p)
 }
 
-// foreignRefill plays the slow path of a Python client: it credits by its own
-// image, under a lock on the refill instant. That two writers with one instant do
-// not exclude each other is its weakness (wire-format.md, rule 7) and left out: if
-// one of ours shows more than the other, it credits what does not fit.
+// foreignRefill runs the slow path of a Python client: it credits by its own image, under a lock on
+// the refill instant. Two writers with the same instant do not exclude each other, which is its
+// weakness (wire-format.md, rule 7) and left out: if one of ours shows more than the other, it
+// credits tokens that do not fit.
 func (x *explorer) foreignRefill(m moment, p int) {
 	im := m.images[p]
 	if im.rf != m.it.rf || im.shards > 1 || im.variant != m.it.variant || m.now <= im.rf {
@@ -281,8 +281,8 @@ func (x *explorer) foreignRefill(m moment, p int) {
 	x.reach(next, "foreign-refill", p)
 }
 
-// others plays what needs no image: tokens given back, the cold write, plain adds
-// of a Python client, the item deleted and made anew.
+// others runs actions that need no image: tokens given back, the cold write, plain adds of a Python
+// client, the item deleted and created again.
 func (x *explorer) others(m moment) {
 	if m.leased[0] > 0 {
 		next := m
@@ -310,8 +310,8 @@ func (x *explorer) others(m moment) {
 	}
 }
 
-// cold plays the first write of a process, which the real code decides: it is the
-// same for all items of one age and level.
+// cold runs the first write of a process, which the real code decides: it is the same for all items
+// of one age and level.
 func (x *explorer) cold(m moment, cost [2]int) {
 	at := [6]int{m.now - m.it.rf, m.it.s[0].tk, m.it.s[1].tk, m.it.variant, m.it.shards, 0}
 	held, known := coldHolds[at]
@@ -339,7 +339,7 @@ func (x *explorer) cold(m moment, cost [2]int) {
 
 var coldHolds = map[[6]int]bool{}
 
-// explore plays every interleaving of so many steps from a few beginnings.
+// explore runs every interleaving of this many steps from a few beginnings.
 func (x *explorer) explore(steps int) {
 	x.seen, x.rng = map[key]struct{}{}, rand.New(rand.NewPCG(1, 1))
 	for _, generation := range []int{epoch, 0} {
@@ -365,7 +365,7 @@ func (x *explorer) explore(steps int) {
 		steps, len(x.seen), x.plays, x.grants, x.samples, float64(x.worst)/parts)
 }
 
-// steps returns how many steps to play: INTERLEAVING_STEPS if that is set.
+// steps returns how many steps to run: INTERLEAVING_STEPS if that is set.
 func steps(byDefault int) int {
 	if n, err := strconv.Atoi(os.Getenv("INTERLEAVING_STEPS")); err == nil {
 		return n
@@ -373,12 +373,10 @@ func steps(byDefault int) int {
 	return byDefault
 }
 
-// Whatever the order in which three processes look, charge, go into debt and lose
-// answers, nothing is granted that is not there. "Everything" adds refills, changed
-// limits, splits, cold writes, tokens given back, what a Python client writes, and
-// items deleted and made anew. Charges of several requests at once, as groups send
-// them, are charges of the sum. A clock that is ahead takes at most the refill of
-// that time early.
+// In whatever order three processes look, charge, go into debt and lose answers, no token is
+// granted that does not exist. "Everything" adds refills, changed limits, splits, cold writes,
+// tokens given back, writes of a Python client, and items deleted and created again. Group charges
+// are charges of the sum. A clock that is ahead takes at most the refill of that time early.
 func TestEveryInterleaving(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -403,7 +401,7 @@ func TestEveryInterleaving(t *testing.T) {
 	}
 }
 
-// What is left out of the charge on purpose is found.
+// Deliberate omissions from the charge are found.
 func TestEveryInterleavingFindsPlantedDefects(t *testing.T) {
 	for name, d := range map[string]mdefect{"no generation": noGeneration, "the level instead of the line": literalLevel,
 		"no bound by the capacity": noCapacity} {

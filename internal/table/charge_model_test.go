@@ -9,9 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A model of an item with two limits, and of what is written to it, in plain
-// integers: fast enough to play every interleaving. Random samples of it are
-// compared with the real writes, see agrees.
+// A model of an item with two limits, and of the writes to it, in plain integers: fast enough to
+// run every interleaving. Random samples of it are compared with the real writes, see agrees.
 
 const tick = 1000 // milliseconds
 
@@ -47,7 +46,7 @@ func (r rule) share(shards int) rule {
 // mslot is a limit as stored; rest is in 1/(1000*period) millitokens.
 type mslot struct{ tk, tc, rest int }
 
-// mitem is shard 0 as stored. A generation of zero is none.
+// mitem is shard 0 as stored. Generation zero means none.
 type mitem struct {
 	exists, generation, rf, variant, shards int
 	s                                       [2]mslot
@@ -97,7 +96,7 @@ func (it mitem) adopt(variant int) mitem {
 	return it
 }
 
-// request is what a process asks a charge for.
+// request is a request for a charge.
 type request struct {
 	cost    [2]int
 	variant int  // the rules it wants
@@ -115,16 +114,16 @@ func (q request) String() string {
 // mwrite is a planned charge or split.
 type mwrite struct {
 	image    mitem
-	after    mitem  // rf, rests, rules and count as they will be; tk is how far the counter may get
+	after    mitem  // rf, rests, rules and count after the write; tk is the bound of the counter
 	most     [2]int // the counter may be at most this
 	bound    [2]bool
-	least    [2]bool // or rather at least this
+	least    [2]bool // or instead at least this
 	begins   bool
 	defect   mdefect
 	forgiven [2]int // by a literal level
 }
 
-// mdefect is something left out of the charge on purpose.
+// mdefect is a deliberate omission from the charge.
 type mdefect int
 
 const (
@@ -172,7 +171,7 @@ func (q request) charge(image mitem, now int, d mdefect) (w mwrite, ok bool) {
 	return w, true
 }
 
-// split plans that shard 0 hands half to a sibling, and returns what that gets.
+// split plans that shard 0 hands half to a sibling, and returns the sibling's part.
 func split(image mitem, now int) (w mwrite, moved [2]mslot) {
 	at := image.at(now)
 	w = mwrite{image: image, after: at, begins: true}
@@ -256,7 +255,7 @@ func (it mitem) bucket() table.Shard {
 	return b
 }
 
-// agrees compares what the model says a write does with what the real one does.
+// agrees compares the effect of a write in the model with the real one's.
 func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, after mitem) {
 	t.Helper()
 	got, ok, err := real.Apply(it.bucket().Item())
@@ -280,11 +279,10 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 	}
 }
 
-// mref is one limit as it would be without any loss, in parts of a millitoken.
-// line is the level without the bound of the capacity, limit the level it would
-// have had it been full at the item's refill instant: what another client takes
-// by a plain add counts from that instant, however long ago it is. pool is what
-// was given back and may be taken on top.
+// mref is one limit without any loss, in parts of a millitoken. line is the level without the bound
+// of the capacity, limit the level if it was full at the item's refill instant: tokens that another
+// client takes with a plain add count from that instant, however long ago it is. pool is the
+// given-back tokens, which may be taken in addition.
 type mref struct{ limit, line, pool int }
 
 const parts = 4 // of a millitoken

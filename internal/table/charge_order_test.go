@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Two charges from one image leave the same item in either order, except for what
-// belongs to the later instant when they are of different ones.
+// Two charges from one image leave the same item in either order, except for attributes of the
+// later instant if their instants differ.
 func TestChargesCommute(t *testing.T) {
 	const now = 1_700_000_000_000
 	both, one := 0, 0
@@ -121,10 +121,9 @@ func (n *naive) take(costs []table.Cost) {
 	}
 }
 
-// A second opinion, one exact level per limit: a process that is alone on a bucket
-// is granted what it holds, after the very wait that a denial names, and the item
-// stands for it to the millitoken and the remainder, through debt, give-backs,
-// refills and counters near their ends.
+// A second computation, one exact level per limit: a process alone on a bucket is granted exactly
+// the bucket's tokens, after the exact wait that a denial gives, and the item agrees to the
+// millitoken and the remainder, through debt, give-backs, refills and counters near their bounds.
 func TestChargesOfOneProcessAreExact(t *testing.T) {
 	var granted, denied int
 	for seed := range uint64(100) {
@@ -162,7 +161,7 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 			if !plan.Verdict.Granted && !c.Force {
 				denied++
 				if wait := plan.Verdict.At - now; !n.covers(c.Costs, wait) || n.covers(c.Costs, wait-1) {
-					t.Fatalf("seed %d: told to wait %d ms for %v of %s", seed, wait, c.Costs, image.State)
+					t.Fatalf("seed %d: denied for %d ms for %v of %s", seed, wait, c.Costs, image.State)
 				}
 				continue
 			}

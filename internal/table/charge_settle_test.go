@@ -22,15 +22,15 @@ func TestExampleOfARide(t *testing.T) {
 	if sl := b.State.Slots[0]; sl.Tokens != 1000 || sl.Used != image.State.Slots[0].Used+5000 {
 		t.Errorf("level %d, counter %d", sl.Tokens, sl.Used)
 	}
-	others, _, _ := Adjust(image.Key(), []Cost{{Limit: l, Milli: 2000}}).Apply(put.Item) // they take 2 meanwhile
+	others, _, _ := Adjust(image.Key(), []Cost{{Limit: l, Milli: 2000}}).Apply(put.Item) // others take 2 meanwhile
 	if _, held, _ := plan.Update.Apply(others); held {
 		t.Error("it holds though others have taken what it needs")
 	}
 }
 
-// A charge that settles leaves what a settlement by itself and then the charge leave: random levels, ages,
-// costs and differences of any sign, of rates, quotas and soft limits, alone and from images that are old.
-// It is granted exactly when the second of the two writes is.
+// A charge that settles leaves the same item as a settlement followed by the charge: with random
+// levels, ages, costs and differences of any sign, of rates, quotas and soft limits, alone and from
+// old images. It is granted exactly if the second of the two writes is.
 func TestARideIsASettlementAndACharge(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 8))
 	happened := map[string]int{}
@@ -69,7 +69,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 		ride := Charge{Image: image, Costs: costs, Now: now, Settles: settles, Slack: r.Int64N(3) * 30}
 		plan := ride.Plan()
 
-		// One after the other: what gives back is a plain add, what takes a charge by force.
+		// One after the other: give-backs with a plain add, takes with a forced charge.
 		var back, more []Cost
 		for _, c := range settles {
 			if c.Milli < 0 {
@@ -115,7 +115,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			}
 		}
 
-		// From an old image: others have taken since. It holds only where what is left covers the costs.
+		// From an old image: others have taken since. It holds only if the rest covers the costs.
 		taken := some(0, 3)
 		stale, _, _ := (Charge{Image: image, Costs: taken, Now: now, Force: true}).Plan().Update.Apply(it)
 		late, held, _ := plan.Update.Apply(stale)
@@ -147,7 +147,8 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 	}
 }
 
-// What begins a generation settles nothing, nor does what takes nothing; what does not ride is said so.
+// A charge that begins a generation settles nothing, nor does one that takes nothing; Rides reports
+// differences that cannot ride.
 func TestNewGenerationsSettleNothing(t *testing.T) {
 	_, image := Create(sampleNew(quotaLimits))
 	s := Cost{Limit: quotaLimits[0], Milli: 1000}
@@ -179,8 +180,8 @@ func TestNewGenerationsSettleNothing(t *testing.T) {
 	}
 }
 
-// What begins the period of a quota from its first use goes alone: a charge that costs nothing of it would
-// take without beginning one, and no edge would ever come.
+// A settlement that begins the period of a first-use quota goes alone: a charge without a cost of
+// the quota would take tokens without beginning a period, and no edge would ever come.
 func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
 	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	_, image := create(sampleNow, []Cost{{Limit: q}})
@@ -194,8 +195,9 @@ func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
 	}
 }
 
-// What a settlement gives back leaves room for what is held: level and held tokens are never more than a full
-// bucket. Of 10, 4 are held and 6 are there; 4 come back and 6 are taken. 4 more would make 14.
+// Tokens given back by a settlement leave room for held ones: level and held tokens never exceed a
+// full bucket. Of 10, 4 are held and 6 available; 4 come back and 6 are taken. 4 more would make
+// 14.
 func TestGivingBackLeavesRoomForWhatIsHeld(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
@@ -204,12 +206,12 @@ func TestGivingBackLeavesRoomForWhatIsHeld(t *testing.T) {
 	now := at + int64(5_000)
 	one, held := written(t, b, Charge{Image: b, Costs: tenCosts(6_000), Settles: tenCosts(-4_000), Now: now})
 	if !held || (Charge{Image: one, Costs: tenCosts(4_000), Now: now}).Plan().Verdict.Granted {
-		t.Errorf("held %v, and 4 more are granted beside the 4 that are held", held)
+		t.Errorf("held %v, and 4 more are granted than the held 4 allow", held)
 	}
 }
 
-// A settlement from an old image that shows full is refused where others have taken since, of soft limits and
-// of limits that the request does not name, too: what was refilled meanwhile would look like debt.
+// A settlement from an old image that shows a full limit is refused if others have taken since,
+// also from soft limits and from limits without a cost: the refill since would look like debt.
 func TestASettlementFromAnOldImage(t *testing.T) {
 	for _, soft := range []bool{true, false} {
 		l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 1000, Soft: soft}
@@ -222,7 +224,7 @@ func TestASettlementFromAnOldImage(t *testing.T) {
 		}
 		costs := []Cost{{Limit: l, Milli: 1000}, {Limit: r, Milli: 1000}}
 		if !soft {
-			costs = costs[1:] // the limit is stored, and not in force for this request
+			costs = costs[1:] // the limit is stored, but not in force for this request
 		}
 		late, held := written(t, stored, Charge{Image: image, Costs: costs, Settles: []Cost{{Limit: l, Milli: 15_000}},
 			Now: sampleNow + 60_000, Slack: 30})
@@ -232,7 +234,7 @@ func TestASettlementFromAnOldImage(t *testing.T) {
 	}
 }
 
-// Differences of one limit are summed before they are capped: -5 and +5 of a level of 8 leave 8.
+// Differences of one limit are summed before they are capped: -5 and +5 on a level of 8 leave 8.
 func TestDifferencesAreSummedFirst(t *testing.T) {
 	_, image := create(sampleNow, tenCosts(2000))
 	s := append(tenCosts(-5000), tenCosts(5000)...)

@@ -12,11 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A charge is planned from an image, and others have taken more by the time it is
-// written. For every pair around empty and full: if the write holds, what the item
-// then stands for is what charging that very item would have left, less at most
-// what others took, and less nothing at all unless the image was filling up. It is
-// refused only if that would leave a debt.
+// A charge is planned from an image, and others have taken more before it is written. For every
+// pair around empty and full: if the write holds, the item afterwards is what charging that very
+// item would have left, minus at most the tokens that others took, and minus nothing unless the
+// image was filling up. It is refused only if it would leave a debt.
 func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 	const now = 1_700_000_000_000
 	limit := bucket.Limit{Name: "rpm", Capacity: 12, Amount: 3, Period: 2}
@@ -82,9 +81,8 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 	t.Logf("%d writes held, %d of them lower than the level, near full; %d refused", held, lower, refused)
 }
 
-// A limit that is dropped starts full when it comes back, so it may go only when
-// it is full, whatever the image said: others may have emptied it since, after it
-// had been full for long.
+// A dropped limit starts full when it returns, so it may be dropped only when it is full, whatever
+// the image showed: others may have emptied it since, after it had been full for a long time.
 func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 	const now = 1_700_000_000_000
 	old := bucket.Limit{Name: "old", Capacity: 12, Amount: 3, Period: 2}
@@ -125,11 +123,11 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 	}
 }
 
-// However much is settled and given back, the item is read, and the bucket works
-// again when it is even.
+// However much is settled and given back, the item stays readable, and the bucket works again when
+// the debt is paid.
 func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 	const now = 1_700_000_000_000
-	const most = 1_000_000_000_000_000_000 // the most tokens that a call may name, in millitokens
+	const most = 1_000_000_000_000_000_000 // the most tokens in one call, in millitokens
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	for _, sign := range []int64{1, -1} {
 		put, _ := create(now, table.Costs(limits))
@@ -158,7 +156,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 			settle(-sign*most, true)
 		}
 		for range 10 {
-			settle(most, false) // the other way round the capacity cuts what is given back
+			settle(most, false) // in the other order the capacity cuts the give-back
 			settle(-most, false)
 		}
 		burst := int64(0)

@@ -9,8 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestExamplesOfTheCharge plays the examples of charge.go with its numbers, in tokens
-// and seconds.
+// TestExamplesOfTheCharge runs the examples of charge.go with their numbers, in tokens and seconds.
 func TestExamplesOfTheCharge(t *testing.T) {
 	const s = 1_000
 	ten := bucket.Limit{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}
@@ -63,9 +62,9 @@ func TestExamplesOfTheCharge(t *testing.T) {
 	}
 }
 
-// A soft limit denies nothing, whatever others have taken. Only where it is full, and a slack is asked
-// for, a write that would lose what others took since the image is refused: of 100 tokens and a slack
-// of 20 % no more than 20. A shard of two is full with its share.
+// A soft limit denies nothing, whatever others have taken. Only if it is full, and a slack is
+// given, a write that would lose the tokens that others took since the image is refused: of 100
+// tokens and a slack of 20 %, no more than 20. A shard of two is full at its share.
 func TestASoftLimitThatIsFull(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	for _, c := range []struct {
@@ -90,9 +89,9 @@ func TestASoftLimitThatIsFull(t *testing.T) {
 	}
 }
 
-// What is granted is granted now, from the level as it is, also where the item's clock is ahead of ours. One that
-// is far ahead is mended, which begins a generation, as is an item without a clock, or without a count: of
-// unknown capacity. One that is just as far ahead as clocks may differ is not.
+// A grant counts from now, with the present level, even if the item's clock is ahead of ours. A
+// clock that is far ahead is mended, which begins a generation, as does an item without a clock or
+// without a count, whose capacity is unknown. A clock within the allowed difference is not mended.
 func TestChargesOfOddItems(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
@@ -122,8 +121,8 @@ func TestChargesOfOddItems(t *testing.T) {
 	}
 }
 
-// A request that waits takes into debt what may be owed. What may not, because it leaves something to
-// others, is taken only as far as it is covered.
+// A waiting request takes costs into debt if they may be owed. Costs with a floor are taken only if
+// they are covered.
 func TestWaitingRequestsGoIntoDebt(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := bucket.Limit{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}
@@ -144,7 +143,7 @@ func TestWaitingRequestsGoIntoDebt(t *testing.T) {
 	}
 }
 
-// Planning a charge leaves its image as it is, whatever is asked for.
+// Planning a charge does not change its image.
 func TestAPlanLeavesItsImage(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// bucketWorld is one bucket that processes charge, from images of any age or without one. Worlds of
-// quotas, slots and floors are built on it.
+// bucketWorld is one bucket that processes charge, from images of any age or without one. The
+// worlds of quotas, slots and floors are built on it.
 type bucketWorld struct {
 	*loadchecktest.World
 	planted string
@@ -21,20 +21,21 @@ type bucketWorld struct {
 	decoded [4]decoded // by shard
 }
 
-// decoded is a shard as it is stored, and where.
+// decoded is a decoded shard and its item.
 type decoded struct {
-	it item.Item // kept, so that no other is there
+	it item.Item // kept to compare identities
 	at uintptr
 	b  table.Shard
 }
 
-// process is one process with a clock of its own, and an image of each shard that it has met.
+// process is one process with its own clock, and an image of each shard that it has used.
 type process struct {
 	skew   int64
 	images map[int]table.Shard
 }
 
-// newBucketWorld makes a full bucket, and processes whose clocks are off by up to so many ms.
+// newBucketWorld creates a full bucket, and processes whose clocks are off by a bounded number of
+// ms.
 func newBucketWorld(w *loadchecktest.World, planted string, limits []bucket.Limit, processes int,
 	skew int64) *bucketWorld {
 	b := &bucketWorld{World: w, planted: planted, limits: limits}
@@ -52,7 +53,7 @@ func (w *bucketWorld) clock(p *process) int64 { return w.Now + p.skew }
 
 func shardKey(k int) item.Key { return layout.BucketKey("ns", "e", "r", k) }
 
-// shard returns the stored shard, if there is one. The caller does not change it.
+// shard returns the stored shard, if it exists. The caller does not change it.
 func (w *bucketWorld) shard(k int) (b table.Shard, ok bool) {
 	it := w.Items[shardKey(k)]
 	if it == nil {
@@ -70,7 +71,7 @@ func (w *bucketWorld) shard(k int) (b table.Shard, ok bool) {
 	return last.b, true
 }
 
-// slot returns what a shard stores of a limit.
+// slot returns a shard's stored limit.
 func (w *bucketWorld) slot(k int, limit string) bucket.Slot {
 	b, _ := w.shard(k)
 	return slotNamed(b, limit)
@@ -78,7 +79,7 @@ func (w *bucketWorld) slot(k int, limit string) bucket.Slot {
 
 func slotNamed(b table.Shard, name string) bucket.Slot { return b.State.Slots[b.State.Index(name)] }
 
-// see brings a process an image. It keeps the one it has if that is younger.
+// see gives a process an image, unless it has a newer one.
 func (p *process) see(b table.Shard) {
 	old, known := p.images[b.State.Shard]
 	if !known || old.Generation != b.Generation || slotNamed(old, bucket.WCU).Used <= slotNamed(b, bucket.WCU).Used {
@@ -86,7 +87,7 @@ func (p *process) see(b table.Shard) {
 	}
 }
 
-// planned is the write of a charge: from an image, or the one of a process that has none.
+// planned returns the write of a charge: from an image, or for a process without one.
 func (w *bucketWorld) planned(k int, c table.Charge, known bool) (u item.Update, granted bool) {
 	if !known {
 		b, _ := w.shard(k)
@@ -97,7 +98,7 @@ func (w *bucketWorld) planned(k int, c table.Charge, known bool) (u item.Update,
 	return plan.Update, plan.Verdict.Granted
 }
 
-// call sends one write of a process, which sees the shard as it was after the write.
+// call sends one write of a process, which gets the shard after the write.
 func (w *bucketWorld) call(p *process, u item.Update, c loadchecktest.Call, check func()) {
 	_, _, _, k, _ := layout.ParseBucketPK(u.Key.PK)
 	arrived, answered := c.Arrived, c.Answered
@@ -121,12 +122,12 @@ func (w *bucketWorld) call(p *process, u item.Update, c loadchecktest.Call, chec
 	w.Send(c)
 }
 
-// A world of one bucket with a rate, a quota and slots, of which requests of three classes
-// take: one leaves nothing, the others a part. Processes plan from images of any age, or have
-// none. A second, naive reckoning knows only what was taken and when. Whatever is granted, it
-// finds the floor left; and of a lone process it grants exactly what leaves it.
+// A world of one bucket with a rate, a quota and slots, and requests of three classes: one without
+// a floor, the others with one. Processes plan from images of any age, or have none. A second,
+// naive computation only uses what was taken and when. For every grant it finds the floor left; and
+// a lone process is granted exactly the requests that leave it.
 
-// What can be planted.
+// The defects that can be planted.
 const (
 	leavesNone   = "the lower classes leave nothing"
 	leavesHalf   = "they leave half of what they should"
@@ -156,7 +157,7 @@ func newFloorWorld(seed uint64, planted string) *floorWorld {
 		spent: map[int64]int64{}, slots: map[int64]int64{}}
 }
 
-// levels are what the naive reckoning finds of each limit, in millitokens, rounded down.
+// levels returns the naive levels of each limit, in millitokens, rounded down.
 func (w *floorWorld) levels() [3]int64 {
 	epoch, period := (w.Now-1000)/epochMs, (w.Now-1000)/periodMs
 	return [3]int64{
@@ -222,13 +223,13 @@ func (w *floorWorld) Step() {
 	}
 }
 
-// take charges: a refused write brings the image to plan the next one from.
+// take charges: a refused write returns the image from which the next one is planned.
 func (w *floorWorld) take(p *process, costs []table.Cost, floor bool) bool {
 	for range 3 {
 		image, known := p.images[0]
 		known = known && (len(w.procs) == 1 || !w.OneIn(4))
 		c := table.Charge{Image: image, Costs: costs, Now: w.Now, Lifetime: table.Expires}
-		if known && w.OneIn(4) { // one that waits owes nothing of what has a floor
+		if known && w.OneIn(4) { // a waiting request has no debt in limits with a floor
 			c.Force, c.Owe = floor, true
 		}
 		u, granted := w.planned(0, c, known)

@@ -6,13 +6,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// A planned write is its own: what is planned and rendered after it does not change it.
+// A planned write is independent: later plans and renderings do not change it.
 func TestAPlannedWriteIsItsOwn(t *testing.T) {
 	rpm, tpm := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
 		bucket.Limit{Name: "tpm", Capacity: 7_000_000, Amount: 7_000_000, Period: 60_000}
 	charge := func(n int) Charge {
 		at := int64(1_000_000 + n)
-		limits := []bucket.Limit{rpm, tpm}[:1+n%2] // of one limit, and of two
+		limits := []bucket.Limit{rpm, tpm}[:1+n%2] // of one limit or two
 		costs := Costs(limits)
 		for i := range costs {
 			costs[i].Milli = 1000 * int64(n)
@@ -34,12 +34,12 @@ func TestAPlannedWriteIsItsOwn(t *testing.T) {
 	}
 }
 
-// shownWrite shows all that a plan tells.
+// shownWrite formats everything in a plan.
 func shownWrite(c Charged) string {
 	return render(c.Update).readable() + c.Before.String() + c.Update.Key.PK
 }
 
-// A limit that has a level is stored as soft while it is, whether it is new or changes.
+// A limit with a level is stored as soft exactly while it is, whether it is new or changes.
 func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 	for _, l := range kinds() {
 		if l.Returns() {
@@ -58,8 +58,8 @@ func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 	}
 }
 
-// Where a level is just what leaves room, the part of a millitoken beside it stays: of 3 ms to a
-// millitoken, one has passed, so two more make it.
+// If a level is exactly at its room, its part of a millitoken stays: of 3 ms per millitoken, one
+// has passed, so two more complete it.
 func TestRoomKeepsWhatIsLessThanAMillitoken(t *testing.T) {
 	limit := bucket.Limit{Name: "l", Capacity: 10_000, Amount: 1000, Period: 3000}
 	costs := Costs([]bucket.Limit{limit})

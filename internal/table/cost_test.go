@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A cost needs a share that holds it beside what it leaves: 10 for a cost of 6 that leaves 40 %, rounded
-// up.
+// A cost needs a share that can hold it and its floor: 10 for a cost of 6 with a floor of 40 %,
+// rounded up.
 func TestShareOfACost(t *testing.T) {
 	for _, c := range []struct{ milli, floor, want int64 }{
 		{6000, 0, 6000}, {6000, 40, 10_000}, {1, 40, 2}, {5999, 40, 9999}, {6001, 40, 10_002}, {0, 40, 0}, {7, 99, 700},
@@ -20,7 +20,7 @@ func TestShareOfACost(t *testing.T) {
 	}
 }
 
-// Only rates are owed, and below no floor.
+// Only rates go into debt, and not with a floor.
 func TestOnlyRatesAreOwed(t *testing.T) {
 	rate := bucket.Limit{Name: "r", Capacity: 1000, Amount: 1000, Period: 1000}
 	for _, c := range []struct {
@@ -36,8 +36,8 @@ func TestOnlyRatesAreOwed(t *testing.T) {
 	}
 }
 
-// Slots that are given back or moved have to be counted still: in the present epoch or the one before,
-// under epochs of the same length, and as many.
+// Slots that are given back or moved must still be counted: in the current epoch or the one before,
+// with epochs of the same length, and as many.
 func TestSlotsThatAreCounted(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	s := bucket.New([]bucket.Limit{fly}, 0, 1, 40_000).Take([]int64{4000, 0})
@@ -65,8 +65,8 @@ func TestSlotsThatAreCounted(t *testing.T) {
 	}
 }
 
-// What was taken is given back if it still counts: slots in their epoch and the next one, of a quota
-// in its period. What comes too late is passed over, and does not hold up what is given back beside it.
+// Tokens are given back if they still count: slots in their epoch and the next one, a quota's in
+// its period. Late ones are skipped, without affecting the rest.
 func TestLateGiveBacksAreSkipped(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	limits := []bucket.Limit{
@@ -79,7 +79,7 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		later       int64
-		fly, hourly int64 // when what they were taken in ends
+		fly, hourly int64 // when their epoch or period ends
 		want        []int64
 	}{
 		{"at once", 0, end("fly"), end("hourly"), []int64{7000, 7000, 7000}},
@@ -105,9 +105,9 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 	}
 }
 
-// Tokens of a quota are given back to the item that they were taken from, and to one that is older, which
-// is the shard that this was split off: not to one that was made anew since, and lacks nothing. More is taken
-// from an item of any age, in any period.
+// Tokens of a quota are given back to the item from which they were taken, and to an older one,
+// which is the shard from which this one was split: not to one that was created again since, and
+// lacks nothing. More is taken from an item of any age, in any period.
 func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 	const now = 1_800_000_010_000
 	for _, limit := range []bucket.Limit{
@@ -123,12 +123,12 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 					held, cost.Younger(b), err)
 			}
 		}
-		more := Cost{Limit: limit, Milli: 1000, End: now - 5_000, Resets: 1, Born: b.Born - 1} // is taken from any
+		more := Cost{Limit: limit, Milli: 1000, End: now - 5_000, Resets: 1, Born: b.Born - 1} // taken from any
 		applied(t, Adjust(b.Key(), []Cost{more}), put.Item)
 	}
 }
 
-// A cost needs what it leaves beside it, if it takes anything, and only of its own limit.
+// A cost that takes anything needs its floor too, and only of its own limit.
 func TestCostsNeedTheirFloor(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},
 		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, {Name: "c", Capacity: 1000, Amount: 1000, Period: 1000}}

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Whatever an item says of a limit is among the attributes of the limit, and goes with them: a later
-// limit of that name finds none. They are of no other limit, and none is named twice.
+// All attributes of a limit in an item are in its list, and are removed with it: a later limit of
+// that name finds none. They belong to no other limit, and none is listed twice.
 func TestAttributesOfALimit(t *testing.T) {
 	all := kinds()
 	b := imageOf(0, all, 0, 1, sampleNow)
@@ -57,8 +57,8 @@ func TestAttributesOfALimit(t *testing.T) {
 	}
 }
 
-// Nobody has touched a limit whose counter is the same, be it up or down; of slots, what was taken of
-// both epochs. What is not there is not touched.
+// A limit is untouched if its counter is unchanged, up or down; slots, if the counts of both epochs
+// are. A missing limit is untouched.
 func TestUntouchedLimits(t *testing.T) {
 	all := []bucket.Limit{kinds()[1], kinds()[2]}
 	put, b := create(sampleNow, Costs(all, 4000, 6000))

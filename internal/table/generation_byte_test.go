@@ -2,8 +2,8 @@ package table
 
 import "testing"
 
-// A generation is told by a byte, which is 0 only for an item without one. All others come about
-// equally often.
+// A generation's byte is 0 only for an item without one. All other values are about equally
+// frequent.
 func TestGenerationsByTheirByte(t *testing.T) {
 	if got := GenerationByte(0); got != 0 {
 		t.Errorf("no generation is %d", got)
@@ -14,7 +14,7 @@ func TestGenerationsByTheirByte(t *testing.T) {
 	}
 	for b, n := range often {
 		if few := n < 60 || n > 140; few != (b == 0) || b == 0 && n > 0 {
-			t.Errorf("%d of 25,500 generations are told by the byte %d", n, b)
+			t.Errorf("%d of 25,500 generations have the byte %d", n, b)
 		}
 	}
 }

@@ -22,8 +22,7 @@ type numbered struct {
 	generation int64
 }
 
-// lives are the items of a bucket of up to two shards, and the generations that they
-// have had.
+// lives are the items of a bucket of up to two shards, and their generations so far.
 type lives struct {
 	t      *testing.T
 	items  map[int]item.Item
@@ -45,7 +44,7 @@ const ( // defects of generations
 	undrawn  = "nothing is drawn"
 )
 
-// writes plans a step; nil if it is not possible.
+// writes plans a step; nil if it is impossible.
 func (l *lives) writes(step string, now int64) []item.Write {
 	_, zero := l.items[0]
 	_, one := l.items[1]
@@ -80,7 +79,7 @@ func (l *lives) writes(step string, now int64) []item.Write {
 	return nil
 }
 
-// step plays a step; it reports whether it is possible.
+// step runs a step, and reports whether it is possible.
 func (l *lives) step(step string, now int64) bool {
 	var kept table.Shard
 	if step == "merge" && l.items[0] != nil {
@@ -114,8 +113,8 @@ func (l *lives) step(step string, now int64) bool {
 	return writes != nil
 }
 
-// begun notes the generations that a step has begun, and returns one that came back, or
-// began before another of its shard though nobody deleted anything.
+// begun records the generations that a step has begun, and returns one that came back, or that
+// began before another of its shard although nothing was deleted.
 func (l *lives) begun(was map[int]item.Item, byHand bool) (begun []numbered, back string) {
 	for k, it := range l.items {
 		n := numbered{k, l.image(k).Generation}
@@ -136,8 +135,8 @@ func (l *lives) begun(was map[int]item.Item, byHand bool) (begun []numbered, bac
 
 const when = 1_700_000_000_000
 
-// search plays every sequence of steps, each by two clocks, and returns the first one in
-// which a generation comes back.
+// search runs every sequence of steps, each with two clocks, and returns the first one in which a
+// generation comes back.
 func (l *lives) search(steps []string, depth int, byHand bool, path string) (back string) {
 	l.played++
 	for _, s := range steps[:len(steps)*min(depth, 1)] {
@@ -165,10 +164,10 @@ func (l *lives) search(steps []string, depth int, byHand bool, path string) (bac
 	return ""
 }
 
-// Every sequence of steps of two shards, by writers whose clocks differ by three
-// milliseconds while none passes, gives each life and each set of rules a number of its
-// own. Where nobody deletes, the instants grow too: that alone tells lives apart, and the
-// older of two images. With a defect some sequence does not.
+// Every sequence of steps of two shards, by writers whose clocks differ by three milliseconds while
+// no time passes, gives each life and each set of rules a unique number. Without deletions, the
+// instants increase too: they alone distinguish lives, and order images. With a defect, some
+// sequence does not.
 func TestNoGenerationComesBack(t *testing.T) {
 	seen := []string{"split", "merge", "raise 0", "raise 1"}
 	byHand := []string{"create", "create empty", "split", "merge", "discount", "restore", "raise 1", "delete 0",
@@ -181,7 +180,7 @@ func TestNoGenerationComesBack(t *testing.T) {
 		{"", seen, 6}, {keptOnly, seen, 6}, {clock, seen, 6}, {"", byHand, 5}, {clock, byHand, 5}, {undrawn, byHand, 5},
 	} {
 		back, played := "", 0
-		for depth := 1; depth <= tt.depth && back == ""; depth++ { // the shortest
+		for depth := 1; depth <= tt.depth && back == ""; depth++ { // the shortest sequence
 			l := &lives{t: t, items: map[int]item.Item{}, had: map[numbered]bool{}, defect: tt.defect}
 			l.step("create", when)
 			l.begun(nil, false)
@@ -193,8 +192,8 @@ func TestNoGenerationComesBack(t *testing.T) {
 	}
 }
 
-// The next generation looks another to usage, which keeps a byte of it, whenever it begins: 3,000 in a
-// row, of which a dozen would look the same. What was drawn for the life stays.
+// The next generation has another byte, which is all that usage stores, whenever it begins: in
+// 3,000 successive ones, a dozen would have the same. The random bits of the life stay.
 func TestTheNextGenerationLooksAnother(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	now := int64(when)
@@ -212,7 +211,7 @@ func TestTheNextGenerationLooksAnother(t *testing.T) {
 	}
 }
 
-// A generation that foreign hands have made the last one is followed by one that begins now.
+// A generation that another writer has made the last one is followed by one that begins now.
 func TestAfterTheLastGeneration(t *testing.T) {
 	_, b := create(when, table.Costs(rpm80))
 	for _, last := range []int64{1<<63 - 1, 1<<63 - 1<<12, 1<<63 - 1<<13} {

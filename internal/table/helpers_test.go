@@ -9,12 +9,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
-// create is a bucket that is made at an instant.
+// create creates a bucket at an instant.
 func create(now int64, costs []Cost) (item.Put, Shard) {
 	return Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs, Draw: 7})
 }
 
-// addAt is a plain add to that bucket while it is of one shard.
+// addAt returns a plain add to that bucket while it has one shard.
 func addAt(now int64, costs []Cost) Add {
 	return Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: now, Room: 50, Costs: costs}
 }
@@ -28,7 +28,7 @@ func decode(t *testing.T, it item.Item) Shard {
 	return b
 }
 
-// imageOf is a shard of that bucket, as it is full.
+// imageOf returns a full shard of that bucket.
 func imageOf(generation int64, limits []bucket.Limit, shard, shards int, now int64) Shard {
 	return Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: generation,
 		State: bucket.New(limits, shard, shards, now)}

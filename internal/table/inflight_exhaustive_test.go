@@ -11,18 +11,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Every interleaving of two processes, one a second ahead and one a second behind, on two
-// slots over five epochs: time passing by half an epoch or two epochs, looks, takings, moves and give-backs,
-// one of them late, answers lost, and holders that die.
+// Every interleaving of two processes, one a second ahead and one a second behind, on two slots
+// over five epochs: time passing by half an epoch or two epochs, looks, takes, moves and
+// give-backs, one of them late, lost answers, and holders that die.
 type slotsMoment struct {
 	now    int64 // true time since the first epoch
 	it     item.Item
 	b      table.Shard // the item
 	images [2]table.Shard
 	late   *slotsWrite
-	works  [2][8]int8 // by process and epoch, as far as it knows
-	stuck  [2][8]int8 // of these, the ones whose move has no answer: they just go on
-	taken  [8]int8    // by epoch: carried out, and not given back
+	works  [2][8]int8 // by process and epoch, as it knows
+	stuck  [2][8]int8 // of these, the ones whose move has no answer: they continue
+	taken  [8]int8    // by epoch: taken, and not given back
 	steps  string
 }
 
@@ -40,10 +40,10 @@ const (
 
 var twoSlots = []bucket.Limit{{Name: "fly", Capacity: 2 * bucket.Milli, Period: smallEpoch, InFlight: true}}
 
-// clock is what a process takes for the time since the first epoch.
+// clock returns a process's estimate of the time since the first epoch.
 func (m slotsMoment) clock(p int) int64 { return m.now + int64(1000-2000*p) }
 
-// lost reports whether a process knows by its clock that slots of an epoch are lost.
+// lost reports whether slots of an epoch are lost by a process's clock.
 func (m slotsMoment) lost(p int, e int64) bool { return m.clock(p) >= (e+2)*smallEpoch-1000 }
 
 func (m slotsMoment) key() string {
@@ -83,7 +83,7 @@ func (m slotsMoment) check() error {
 	return nil
 }
 
-// deliver carries a write out.
+// deliver performs a write.
 func (m slotsMoment) deliver(q slotsWrite, lost bool) (slotsMoment, error) {
 	after, held, err := q.w.Apply(m.it)
 	if err != nil {

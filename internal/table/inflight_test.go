@@ -15,8 +15,8 @@ func slotsLimit(name string, n int64) bucket.Limit {
 	return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Period: slotsEpoch, InFlight: true}
 }
 
-// slotsBucket is a bucket with 10 slots beside rates, of which some were taken in the present
-// epoch and some in the one before.
+// slotsBucket is a bucket with 10 slots and rates. Some slots were taken in the current epoch and
+// some in the one before.
 func slotsBucket(now, before int64, limits ...bucket.Limit) Shard {
 	_, b := Create(NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Now: sampleNow, Lifetime: Expires,
 		Costs: Costs(limits)})
@@ -30,7 +30,7 @@ func slotsBucket(now, before int64, limits ...bucket.Limit) Shard {
 	return b
 }
 
-// slotsWrites is every write that a bucket with slots can meet.
+// slotsWrites returns every possible write of a bucket with slots.
 func slotsWrites(t *testing.T, limits []bucket.Limit) []call {
 	t.Helper()
 	var calls []call
@@ -106,7 +106,7 @@ func TestWritesOfSlotsRenderAsTheirGolden(t *testing.T) {
 	rendersAs(t, "writes-slots.txt", slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]}))
 }
 
-// The shards of a bucket have the slots of one: all are on shard 0, before and after a split.
+// A sharded bucket has the slots of an undivided one: all are on shard 0, before and after a split.
 func TestSlotsStayOnShardZero(t *testing.T) {
 	b := slotsBucket(3, 2, slotsLimit("fly", 10), sampleLimits[0])
 	if b.State.CanSplit(32) {
@@ -127,8 +127,8 @@ func TestSlotsStayOnShardZero(t *testing.T) {
 	}
 }
 
-// An item that would expire before slots that are moved would be lost lives until then; one that lives
-// for ever, or longer, does so on.
+// If an item would expire before moved slots would be lost, its expiry is extended to then; an item
+// that lives longer, or forever, is unchanged.
 func TestMovedSlotsKeepTheirItem(t *testing.T) {
 	const now = 1_800_000_010_000
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
@@ -151,8 +151,8 @@ func TestMovedSlotsKeepTheirItem(t *testing.T) {
 	}
 }
 
-// Slots that are moved to the next epoch keep their item for as long as any of them may count: the
-// longest epoch says for how long, wherever it stands.
+// Slots moved to the next epoch keep their item as long as any of them may count: the longest epoch
+// determines for how long, whatever its position.
 func TestTheLongestEpochKeepsTheItem(t *testing.T) {
 	short, long := slotsLimit("fly", 10), slotsLimit("sail", 10)
 	long.Period *= 4

@@ -10,17 +10,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of one bucket with slots, a rate and a quota. Processes take slots, give them back,
-// move them into the present epoch, die, are paused and lose answers; writes and answers are
-// late by up to three epochs, and clocks are up to a second off.
+// A world of one bucket with slots, a rate and a quota. Processes take slots, give them back, move
+// them into the current epoch, die, are paused and lose answers; writes and answers are late by up
+// to three epochs, and clocks are up to a second off.
 //
-// A second, naive reckoning keeps a list of every taking that the table has carried out. A
-// holder works until it gives back or dies, or by its own clock until a second before the end
-// of the epoch after that of its slots. Never may more be at work than there are, and what
-// the item counts must be the sum of the list.
+// A second, naive computation keeps a list of every take that the table has performed. A holder
+// works until it gives back or dies, or by its own clock until a second before the end of the epoch
+// after its slots' own. The slots at work must never exceed the limit, and the counts of the item
+// must be the sum of the list.
 const epochMs = 10_000
 
-// What can be planted.
+// The defects that can be planted.
 const (
 	forgetsEarly = "a process takes the next epoch for the present one"
 	blindToOlder = "the write ignores what was taken in the epoch before"
@@ -30,16 +30,16 @@ const (
 	neverTold    = "a holder works on although it could not move its slots"
 )
 
-// holding is a taking of slots: it is counted in an epoch until it is given back.
+// holding is taken slots: they are counted in an epoch until they are given back.
 type holding struct {
-	n, epoch int64 // the epoch is that of the item
+	n, epoch int64 // the epoch in the item
 	given    bool
-	known    int64 // the epoch that its holder knows of
+	known    int64 // the epoch known to its holder
 	works    bool
 	busy     bool // a write about it is under way
 }
 
-// lost is when, by the clock of the holder, its slots are lost.
+// lost returns when the slots are lost by the holder's clock.
 func (h *holding) lost() int64 { return (h.known+2)*epochMs - 1000 }
 
 type slotsWorld struct {
@@ -66,7 +66,7 @@ func newSlotsWorld(seed uint64, planted string) *slotsWorld {
 		holds: map[*process][]*holding{}}
 }
 
-// atWork is how many slots holders work with.
+// atWork returns how many slots are at work.
 func (w *slotsWorld) atWork() (n int64) {
 	for p, holds := range w.holds {
 		for _, h := range holds {
@@ -78,7 +78,7 @@ func (w *slotsWorld) atWork() (n int64) {
 	return n
 }
 
-// check holds the item against the list, and those at work against the limit.
+// check compares the item with the list, and the slots at work with the limit.
 func (w *slotsWorld) check() {
 	if n := w.atWork(); n > w.n {
 		w.Fail("at %d: %d at work, there are %d", w.Now, n, w.n)
@@ -100,7 +100,7 @@ func (w *slotsWorld) check() {
 	}
 }
 
-// cost is what a write gives back of a holding, or moves of it.
+// cost returns the give-back or the move of a part of a holding.
 func (w *slotsWorld) cost(h *holding, milli int64) table.Cost {
 	return table.Cost{Limit: w.limits[0], Milli: milli, End: (h.known + 1) * epochMs}
 }
@@ -141,8 +141,8 @@ func (w *slotsWorld) take(p *process) {
 	}, w.check)
 }
 
-// giveBack gives slots back, by themselves or together with more of another limit. It does without
-// if they are lost by the clock of the holder.
+// giveBack gives slots back, alone or together with more of another limit, unless they are lost by
+// the holder's clock.
 func (w *slotsWorld) giveBack(p *process, h *holding) {
 	h.works = false
 	back := w.cost(h, -h.n*bucket.Milli)
@@ -155,7 +155,7 @@ func (w *slotsWorld) giveBack(p *process, h *holding) {
 		u = table.Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
 	}
 	call := loadchecktest.Call{Arrived: func(bool) {
-		for _, a := range u.Add { // it takes from a count, or what ended is left out
+		for _, a := range u.Add { // it lowers a count, unless it was too late
 			h.given = h.given || strings.HasPrefix(a.Name, "s_fly_")
 		}
 	}}
@@ -166,8 +166,8 @@ func (w *slotsWorld) giveBack(p *process, h *holding) {
 	w.call(p, u, call, w.check)
 }
 
-// move moves slots into the present epoch. Without an answer it is not sent again: the slots are
-// lost soon.
+// move moves slots into the current epoch. Without an answer it is not repeated: the slots are lost
+// soon.
 func (w *slotsWorld) move(p *process, h *holding) {
 	h.busy = true
 	b, _ := w.shard(0)
@@ -202,7 +202,7 @@ func (w *slotsWorld) Step() {
 	switch kind := w.IntN(100); {
 	case kind < 45:
 		w.take(p)
-	case kind == 45: // it dies, and one like it begins
+	case kind == 45: // it dies, and another one begins
 		w.holds[p], p.images = nil, map[int]table.Shard{}
 	case len(holds) == 0:
 	case kind < 72:
@@ -214,7 +214,7 @@ func (w *slotsWorld) Step() {
 		if !h.busy && now >= (h.known+1)*epochMs+1000 && now < h.lost() {
 			w.move(p, h)
 		}
-	default: // it dies alone
+	default: // it dies without a replacement
 		holds[w.IntN(len(holds))].works = false
 	}
 }
@@ -222,8 +222,8 @@ func (w *slotsWorld) Step() {
 var slots = loadchecktest.Kind[*slotsWorld]{New: newSlotsWorld, Steps: 500, Worlds: 150, Short: 40, Env: "KINDS",
 	Least: map[string]float64{"taken": 30, "moved": 1}}
 
-// TestNeverMoreSlotsThanThereAre plays KINDS worlds, 150 if that is not set. `make
-// test-worlds` plays 100,000.
+// TestNeverMoreSlotsThanThereAre runs KINDS worlds, 150 if that is not set. `make test-worlds` runs
+// 100,000.
 func TestNeverMoreSlotsThanThereAre(t *testing.T) { slots.Keeps(t) }
 
 func TestSlotsWorldSeesPlantedDefects(t *testing.T) {

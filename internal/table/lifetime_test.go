@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A bucket that goes into debt must outlive it, however the expiry is told: by a
-// settlement that keeps it, by an acquire that sets it, and by what mends it.
+// A bucket in debt must outlive the debt, however its expiry is set: by a settlement that keeps it,
+// by an acquire that sets it, and by the write that corrects it.
 func TestDebtMovesTheExpiry(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
@@ -57,14 +57,14 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	}
 }
 
-// A bucket that is not full before any instant that can be stored does not expire: one of an enormous
-// debt, or whose limit is filled in more than 2^53 milliseconds.
+// A bucket that is full only after the last storable instant does not expire: one with an enormous
+// debt, or whose limit fills in more than 2^53 milliseconds.
 func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
 	const now = 1_700_000_000_000
 	of := func(period int64) []bucket.Limit {
 		return []bucket.Limit{{Name: "rpm", Capacity: 2_000, Amount: 1_000, Period: period}}
 	}
-	const longest = 1<<53 - now // of a token that is missing
+	const longest = 1<<53 - now // for a missing token
 	for period, expires := range map[int64]bool{60_000: true, longest: true, longest + 1: false, 1 << 54: false} {
 		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now, TTL: now/1000 + 1,
 			State: bucket.New(of(period), 0, 1, now)}
@@ -89,8 +89,8 @@ func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
 	}
 }
 
-// A remainder counts with the refill instant that it belongs to, within its
-// period; whatever else is there says nothing.
+// A remainder counts only with its own refill instant, and within its period; anything else is
+// ignored.
 func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 	_, b := create(1000, table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}))
 	rr := func(rf, rest int64) item.Value {
@@ -116,9 +116,8 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 	}
 }
 
-// An expired bucket is a full bucket: whatever is done to it, in whatever order,
-// an item may only be deleted when every limit has filled up, so that creating it
-// again full mints nothing.
+// An expired bucket is a full bucket: after any actions in any order, an item may be deleted only
+// when every limit has filled up, so creating it again full adds no tokens.
 func TestExpiredBucketsAreFull(t *testing.T) {
 	sets := [][]bucket.Limit{
 		{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}},
@@ -177,7 +176,7 @@ func (e *expiring) step() {
 	case 1:
 		e.now += e.rng.Int64N(600_000)
 	case 2:
-		if ok && b.TTL > 0 && e.rng.IntN(3) == 0 { // to where it could just be deleted
+		if ok && b.TTL > 0 && e.rng.IntN(3) == 0 { // to the instant at which it could just be deleted
 			e.now = max(e.now, b.TTL*1000+e.rng.Int64N(3000)-1000)
 		}
 	case 3:
@@ -252,8 +251,8 @@ func (e *expiring) write(w item.Write) item.Item {
 	return it
 }
 
-// settle goes into debt, in either of the two ways, and then does what a lease
-// does: it moves the expiry if the debt could outlive it.
+// settle goes into debt, in either of the two ways, and then moves the expiry like a lease, if the
+// debt could outlive it.
 func (e *expiring) settle(b table.Shard, ok bool) {
 	if !ok {
 		return

@@ -10,15 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Of what is stored in part, a level and a counter, limits that have costs are filled in, and the
-// meter. That begins a generation: by an image from before, the limit is new. No level rises above its
+// If only a level or a counter is stored, limits with costs are completed, and so is the meter.
+// That begins a generation: for an image from before, the limit is new. No level rises above its
 // capacity. A limit of slots takes over no level.
 func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 9_000, Amount: 9_000, Period: 86_400_000}
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	slots := bucket.Limit{Name: "rpm", Capacity: 60_000, Period: 30_000, InFlight: true}
 	for _, c := range []struct {
-		name, stored string // the limit that is stored in part
+		name, stored string // the partly stored limit
 		level        int64
 		costs        []bucket.Limit
 		want         string
@@ -52,8 +52,8 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 	}
 }
 
-// One write names 32 limits and the meter. Of an item with more, those stay that a charge wants, and
-// of the others the first by name, as far as there is room for what it wants.
+// One write names 32 limits and the meter. Of an item with more, the limits that a charge wants
+// stay, and of the others the first by name, as far as there is room.
 func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
 	limits := func(n int) (out []bucket.Limit) {
 		for i := range n {
@@ -65,7 +65,7 @@ func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
 		name   string
 		stored int
 		costs  []bucket.Limit
-		want   string // the names that stay, first to last
+		want   string // the remaining names, first to last
 	}{
 		{"as many as one write names", 32, limits(99)[98:], "l00 to l31, wcu"},
 		{"one more, and one is wanted", 33, limits(33)[32:], "l00 to l30, l32 to l32, wcu"},

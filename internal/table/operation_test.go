@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// What came of an operation is read back, and stored once for an id, beside shard 0 of its bucket, for
-// three days.
+// The result of an operation is read back, and stored once per id, next to shard 0 of its bucket,
+// for three days.
 func TestOperationsAreStoredOnce(t *testing.T) {
 	o := Operation{Namespace: "ns", Entity: "acme", Resource: "gpt", ID: "op-1", Kind: OperationTopUp, Writer: "w",
 		Shards: 4, Tokens: map[string]int64{"rpm": 7, "tpm": -3}, At: 5000}

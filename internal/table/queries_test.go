@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Each query names the index, the partition and the range that holds what it asks for, and nothing
-// else; what has to be true at once is asked of the table itself, consistently.
+// Each query names the index, the partition and the range of exactly the requested items; queries
+// that must be current read the table itself, consistently.
 func TestQueries(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -38,7 +38,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// Keys of configurations and events tell whose they are; items of an index are whole if they have
+// Keys of configurations and events contain their owners; items of an index are whole if they have
 // more than keys.
 func TestPartsOfKeys(t *testing.T) {
 	for k, want := range map[item.Key]string{

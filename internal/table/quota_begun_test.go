@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A period from the first use that another shard has begun, and that is not applied to this one
-// yet, makes the quota whole, less what was taken since: of 10 it had 3 left, and 2 were taken.
+// A first-use period that another shard has begun, and that is not yet applied to this one, makes
+// the quota whole, minus the tokens taken since: of 10 it had 3 left, and 2 were taken.
 func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 	const now = 1_700_000_000_000
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
@@ -20,7 +20,7 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		start, applied int64
-		before         int64 // what was counted when it began; -1: it does not say
+		before         int64 // the counter when it began; -1: not stored
 		level          int64
 	}{
 		{"applied", now, now, 5_000, 3_000},
@@ -41,13 +41,13 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 		it[attrLimit("q", fieldBefore)] = item.S("x")
 		_, err := DecodeShard(it)
 		if named := err != nil && strings.Contains(err.Error(), "b_q_wtc"); named != (c.start > c.applied) {
-			t.Errorf("%s, what was counted before is no number: %v", c.name, err)
+			t.Errorf("%s, the earlier count is not a number: %v", c.name, err)
 		}
 	}
 }
 
-// A quota that a bucket gets without being used waits for its first use. The item says so, because
-// nobody may take of it without a look until then.
+// A quota that a bucket gets without using it waits for its first use. The item records this,
+// because until then every charge must look first.
 func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
 	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
@@ -65,7 +65,8 @@ func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
 	}
 }
 
-// The ends of periods that an item holds for its calendars count for those, while they are to come.
+// The period ends that an item stores for its calendars count for those, while they are in the
+// future.
 func TestEndsThatAnItemHolds(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	first, rate := day, bucket.Limit{Name: "rate", Capacity: 10_000, Amount: 10_000, Period: 60_000}
@@ -73,7 +74,7 @@ func TestEndsThatAnItemHolds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		until int64 // of the item
-		end   int64 // that it holds, of each limit
+		end   int64 // stored end of each limit
 		want  bool  // it counts for the calendar
 	}{
 		{"to come", 1, sampleNow + 1, true}, {"just over", 1, sampleNow, false}, {"over", 1, sampleNow - 1, false},
@@ -92,8 +93,8 @@ func TestEndsThatAnItemHolds(t *testing.T) {
 	}
 }
 
-// A period from the first use that is over begins no generation of the item while nobody uses the
-// next one, which does.
+// A finished first-use period begins no generation of the item until the next one is used; that use
+// does.
 func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
@@ -113,9 +114,9 @@ func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 	}
 }
 
-// A quota whose period is over is whole, whatever others have taken at its end since the image: of 10
-// there are 7 left by the image, and 5 more are taken. That holds too where its calendar changes in
-// the same write, and from the first use.
+// A quota whose period is over is whole, whatever others have taken at its end since the image: 7
+// of 10 are left in the image, and 5 more are taken. That holds too if its calendar changes in the
+// same write, and for a first-use quota.
 func TestQuotasAreFullAfterLateCharges(t *testing.T) {
 	daily, hourly := "m0h0@UTC", "m0@UTC"
 	for _, c := range []struct {
@@ -144,7 +145,7 @@ func TestQuotasAreFullAfterLateCharges(t *testing.T) {
 	}
 }
 
-// How often an operator has made a quota whole is counted in its item.
+// The item counts how often an operator has made a quota whole.
 func TestResetsAreCounted(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 3000))
@@ -158,7 +159,7 @@ func TestResetsAreCounted(t *testing.T) {
 	}
 }
 
-// When a period from the first use began leaves the item with its calendar, also where the next one
+// The start of a first-use period is removed from the item with its calendar, even if the next one
 // ends at the same instant.
 func TestStartsLeaveWithTheirCalendar(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
@@ -174,9 +175,9 @@ func TestStartsLeaveWithTheirCalendar(t *testing.T) {
 	}
 }
 
-// Six limits of mixed kinds (three rates, a calendar, money and a quota from the
-// first use) stay one write unit with realistic numbers and a 40-character entity id. Eight
-// do not: docs/budgets-and-quotas.md says so.
+// Six limits of mixed kinds (three rates, a calendar, money and a first-use quota) stay within one
+// write unit with realistic numbers and a 40-character entity id. Eight do not, as documented in
+// docs/budgets-and-quotas.md.
 func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
 	rate := func(name string, n int64) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}

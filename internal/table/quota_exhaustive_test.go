@@ -11,15 +11,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Every interleaving of two processes, one a second ahead and one a second behind, on a
-// quota of two tokens across an edge: time passing by half seconds, looks, charges of one
-// token, one of them late, answers lost, and give-backs.
+// Every interleaving of two processes, one a second ahead and one a second behind, on a quota of
+// two tokens across an edge: time passing by half seconds, looks, charges of one token, one of them
+// late, lost answers, and give-backs.
 type edgeMoment struct {
 	now     int64 // true time, relative to the edge
 	it      item.Item
 	images  [2]table.Shard
 	late    *edgeWrite
-	leases  [2][2]int8 // by process: of the period before the edge, and of that after it
+	leases  [2][2]int8 // by process: of the period before the edge, and after it
 	granted [2]int64
 	steps   string
 }
@@ -27,7 +27,7 @@ type edgeMoment struct {
 type edgeWrite struct {
 	p    int
 	w    item.Update
-	back int // -1: a charge; else the period that is given back of
+	back int // -1: a charge; otherwise the period given back
 }
 
 const theEdge = int64(15_000_000) * periodMs
@@ -49,7 +49,7 @@ func periodOf(b table.Shard) int {
 	return 0
 }
 
-// key tells moments apart: generations only by whether they are that of the item.
+// key identifies moments: generations only by whether they are the item's.
 func (m edgeMoment) key() string {
 	b := m.shard()
 	of := func(s table.Shard) string {
@@ -64,7 +64,7 @@ func (m edgeMoment) key() string {
 	return fmt.Sprint(m.now, of(b), of(m.images[0]), of(m.images[1]), m.leases, m.granted, late)
 }
 
-// deliver carries a write out, and checks what holds then.
+// deliver performs a write, and checks the result.
 func (m edgeMoment) deliver(q edgeWrite, lost bool) (edgeMoment, error) {
 	after, held, err := q.w.Apply(m.it)
 	if err != nil {
@@ -150,14 +150,14 @@ func (m edgeMoment) next() (out []edgeMoment, err error) {
 	return out, err
 }
 
-// smallModel is one state of a small model, and knows which others follow.
+// smallModel is one state of a small model, with its successors.
 type smallModel[M any] interface {
 	key() string
 	next() ([]M, error)
 }
 
-// interleavings plays whatever can follow a state, so many steps deep, and each state once.
-// It calls visit with every state that is new.
+// interleavings runs everything that can follow a state, up to a depth, and each state once. It
+// calls visit with every new state.
 func interleavings[M smallModel[M]](t *testing.T, first M, depth int, visit func(M)) (steps, states int) {
 	t.Helper()
 	seen, level := map[string]bool{first.key(): true}, []M{first}

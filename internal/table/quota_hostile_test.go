@@ -14,8 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// marginLimits are a quota and two rates beside it, one of which fills up in less than a
-// second.
+// marginLimits are a quota and two rates, one of which fills up in less than a second.
 var marginLimits = []bucket.Limit{
 	{Name: "fast", Capacity: 3 * bucket.Milli, Amount: 7 * bucket.Milli, Period: 1300},
 	{Name: "q", Capacity: 500 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
@@ -34,9 +33,9 @@ func around(r *rand.Rand, now int64) int64 {
 	}
 }
 
-// One process charges, refills, gives back and adds at random around edges. Its rates are
-// those of a naive version that knows nothing of edges: a rational level that refills by the
-// true time. Denials come true to the millisecond.
+// One process charges, refills, gives back and adds at random around edges. Its rates equal a naive
+// version without edges: a rational level that refills by the true time. Denials are exact to the
+// millisecond.
 func TestRatesGoOnBehindAnEdge(t *testing.T) {
 	granted, inMargin, told := 0, 0, 0
 	for seed := range uint64(20) {
@@ -60,7 +59,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 			plan := c.Plan()
 			if v := plan.Verdict; !v.Granted {
 				told++
-				for _, off := range []int64{-1, 0} { // of the limit that takes longest
+				for _, off := range []int64{-1, 0} { // of the slowest limit
 					is := (table.Charge{Image: b, Costs: costs, Now: v.At + off}).Plan().Verdict.Granted
 					if is != (off == 0) {
 						t.Fatalf("seed %d at %d: told to come at %d by %s, %d ms from then: granted is %t",
@@ -102,7 +101,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 	}
 }
 
-// splitAndMerge doubles the bucket and makes it whole again. That loses nothing.
+// splitAndMerge doubles the bucket and makes it whole again, without loss.
 func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.Item, table.Shard) {
 	t.Helper()
 	whole := b.State.At(now)
@@ -122,9 +121,9 @@ func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.I
 	return it, b
 }
 
-// A period from the first use is over, and nothing is taken of the next one yet. What was given
-// back to it meanwhile, as long as nobody has moved the item on, ends with it: a write that
-// takes nothing, planned from an image before that, finds the quota whole and no more.
+// A first-use period is over, and nothing is taken of the next one yet. Tokens given back to it
+// meanwhile, before the item has moved on, end with it: a write that takes nothing, planned from an
+// image before that, finds exactly a whole quota.
 func TestGiveBacksEndWithTheirPeriod(t *testing.T) {
 	const start = theEdge
 	try := bucket.Limit{Name: "try", Capacity: 10 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
@@ -144,7 +143,7 @@ func TestGiveBacksEndWithTheirPeriod(t *testing.T) {
 	}
 }
 
-// shardWith is a bucket with a quota of 10 as a client has created it, changed by another.
+// shardWith returns a bucket with a quota of 10, created by one client and changed by another.
 func shardWith(t *testing.T, calendar string, now int64, change item.Item) item.Item {
 	t.Helper()
 	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: calendar}}
@@ -170,14 +169,14 @@ func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, gr
 
 const noon = 1_800_014_400_000 // 2027-01-15 12:00 UTC
 
-// An end that no zone data can explain does not close a quota for ever.
+// An end that no zone data can explain does not block a quota forever.
 func TestImpossibleEndsDoNotCloseAQuota(t *testing.T) {
 	const tomorrow = noon + 12*3_600_000 + 2_000
 	for name, until := range map[string]int64{"ages away": 1<<63 - 1, "in microseconds": noon * 1000, "negative": -5} {
 		it := shardWith(t, "m0h0@UTC", noon, item.Item{"vu": item.N(until)})
 		it, ok := chargeOf(t, it, 6_000, noon+1000)
 		if !ok {
-			t.Errorf("%s: denied what is there", name)
+			t.Errorf("%s: denied existing tokens", name)
 		}
 		if _, ok = chargeOf(t, it, 1_000, noon+2000); ok {
 			t.Errorf("%s: open", name)
@@ -188,14 +187,14 @@ func TestImpossibleEndsDoNotCloseAQuota(t *testing.T) {
 	}
 }
 
-// What cannot be served of a quota makes its item unreadable, and the error says what: a calendar that
-// is none, or none at all, and what a Python client has scheduled. What belongs to rates does not.
+// An unsupported quota makes its item unreadable, and the error says why: an invalid calendar, or
+// none at all, or a schedule of a Python client. Attributes of rates do not.
 func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 	none := `attribute "b_q_ra" is 0, want 1 to `
 	scheduled := `: the schedule of limit "q": `
 	for name, c := range map[string]struct {
 		change item.Item
-		want   string // the error; empty: it is read
+		want   string // the error; empty: it is readable
 	}{
 		"as created":                 {item.Item{}, ""},
 		"a calendar that is none":    {item.Item{"b_q_rsched": item.S("1x")}, `attribute "b_q_rsched": `},
@@ -223,8 +222,8 @@ func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 	}
 }
 
-// A quota that is read limit by limit, as from a record of the stream, is that which is read with its
-// item: of either kind, within a period or waiting for one, with what was topped up.
+// A quota decoded limit by limit, as from a stream record, equals the one decoded with its item: of
+// either kind, within a period or waiting for one, with top-ups.
 func TestQuotasReadLimitByLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		calendar string
@@ -270,7 +269,7 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 		}
 	}
 	more := shardWith(t, "m0h0@UTC", noon, item.Item{"b_q_more": item.S(fmt.Sprintf("7:%d", noon+5000))})
-	for end, want := range map[int64]int64{noon + 5000: 17_000, noon + 5001: 10_000} { // as that end says, not ours
+	for end, want := range map[int64]int64{noon + 5000: 17_000, noon + 5001: 10_000} { // by that end, not ours
 		sl := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: 10_000}}
 		err := table.CalendarsOf(more).Complete(&sl, more, noon, item.Map(item.Item{"q": item.N(end)}))
 		if err != nil || sl.Capacity != want {
@@ -285,7 +284,7 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 	}
 }
 
-// The attributes that quotas have and other limits have not, of an item and of a limit.
+// The attributes of an item and of a limit that only quotas have.
 func TestAttributesOfQuotas(t *testing.T) {
 	for attr, want := range map[string]bool{"vu": true, "sched_tz": true, "rsched": true, "sched": true,
 		"b_q_rsched": true,

@@ -13,31 +13,33 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of a rate whose schedule has an edge every few minutes, and with raises, written by processes with stale
-// images and lost answers, in every third world with clocks a second apart and late writes. A second reckoning is a
-// bucket whose limit somebody changes by hand at each edge. The item never holds more, but for what comes back in the
-// time that clocks are apart. Where one process writes from what it has just seen, it holds no less.
+// A world of a rate whose schedule has an edge every few minutes, with raises, written by processes
+// with stale images and lost answers, and in every third world with clocks a second apart and late
+// writes. A second computation is a bucket whose limit is changed by hand at each edge. The item
+// never holds more, except for the refill of the time by which clocks differ. If one process writes
+// from fresh images, it holds no less.
 type scheduleWorld struct {
 	*bucketWorld
-	alone  bool         // one process, whose images are fresh
+	alone  bool         // one process, with fresh images
 	apart  int64        // how far, in ms, writes may be behind the clock of the item
-	byHand bucket.State // of limits without a schedule
-	bare   bool         // there is no schedule, only raises
+	byHand bucket.State // with limits without a schedule
+	bare   bool         // without a schedule, only raises
 	raises []bucket.Raise
-	most   int64 // how many millitokens come back in a millisecond
+	most   int64 // refilled millitokens per millisecond
 }
 
-// What can be planted.
+// The defects that can be planted.
 const (
 	knowsNone = "a client knows no schedules"
 )
 
-// scheduleOf has, in each ten minutes, 20 of capacity and 2 a second from the second minute on, a tenth of all from
-// the fifth on, and 90 of capacity from the eighth on. Else it is 50 and 5 a second.
+// scheduleOf has, in each ten minutes, a capacity of 20 and 2 a second from the second minute, a
+// tenth of everything from the fifth, and a capacity of 90 from the eighth. Otherwise it is 50 and
+// 5 a second.
 const scheduleOf = "m2-4,12-14,22-24,32-34,42-44,52-54c20a2;m5,15,25,35,45,55s100;" +
 	"m8-9,18-19,28-29,38-39,48-49,58-59c90@UTC"
 
-// inMinute is the same, by hand: capacity and amount in millitokens.
+// inMinute returns the same by hand: capacity and amount in millitokens.
 func inMinute(m int64) (capacity, amount int64) {
 	switch m % 10 {
 	case 2, 3, 4:
@@ -77,7 +79,7 @@ func newScheduleWorld(seed uint64, planted string) *scheduleWorld {
 	}
 	l = l.WithRaises(bucket.FormOfRaises(w.raises))
 	limits := []bucket.Limit{l, {Name: "s", Capacity: 500_000, Amount: 500_000, Period: 60_000}}
-	if seed%2 == 0 { // its edges are edges of the schedule too
+	if seed%2 == 0 { // its edges are also edges of the schedule
 		limits = append(limits, bucket.Limit{Name: "t", Capacity: 900_000, Period: bucket.QuotaPeriod, Reset: "m*/5@UTC"})
 	}
 	w.bucketWorld = newBucketWorld(r, planted, limits, processes, w.apart)
@@ -100,7 +102,7 @@ func (w *scheduleWorld) plain(at int64) bucket.Limit {
 	return bucket.Limit{Name: "r", Capacity: capacity + capacity*more/amount, Amount: amount + more, Period: 1000}
 }
 
-// follow brings the second reckoning to the instant of a write, and takes the cost.
+// follow moves the second computation to the instant of a write, and takes the cost.
 func (w *scheduleWorld) follow(now, cost int64) {
 	now = max(now, w.byHand.RF)
 	var edges []int64
@@ -124,7 +126,7 @@ func (w *scheduleWorld) follow(now, cost int64) {
 	at := b.State.At(now)
 	got, want := at.Slots[at.Index("r")], w.byHand.Slots[0]
 	switch {
-	case got.Tokens > want.Tokens+1+2*w.apart*w.most: // a millitoken is lost where it is stored before an edge
+	case got.Tokens > want.Tokens+1+2*w.apart*w.most: // a millitoken is lost if it is stored before an edge
 		w.Fail("at %d it holds %d of %d, by hand %d of %d", now, got.Tokens, got.Capacity, want.Tokens, want.Capacity)
 	case w.alone && got.Tokens < want.Tokens-1:
 		w.Fail("at %d it has lost %d of %d", now, want.Tokens-got.Tokens, want.Tokens)
@@ -182,7 +184,7 @@ var schedules = loadchecktest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps:
 	Env:   "KINDS",
 	Least: map[string]float64{"writes": 100, "edges": 10}}
 
-// TestAScheduleIsExact plays KINDS worlds, 45 if that is not set.
+// TestAScheduleIsExact runs KINDS worlds, 45 if that is not set.
 func TestAScheduleIsExact(t *testing.T) { schedules.Keeps(t) }
 
 func TestScheduleWorldSeesPlantedDefects(t *testing.T) {
@@ -192,7 +194,8 @@ func TestScheduleWorldSeesPlantedDefects(t *testing.T) {
 // hourOf is the beginning of an hour.
 const hourOf = int64(1_790_000_000_000) / 3_600_000 * 3_600_000
 
-// began is a bucket of one rate, with 1 a minute unless a window of its schedule says otherwise, at an instant.
+// began returns a bucket of one rate, 1 a minute unless a window of its schedule changes it, at an
+// instant.
 func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.Item) {
 	t.Helper()
 	l := bucket.Limit{Name: "r", Capacity: capacity * bucket.Milli, Amount: bucket.Milli, Period: 60_000}
@@ -202,7 +205,7 @@ func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.I
 	return l, put.Item
 }
 
-// Of 100 in a window of a limit of 10, 80 are held: 20 are left, not 90.
+// In a window of a limit of 10, 80 of 100 are held: 20 are left, not 90.
 func TestHeldTokensAreOfTheWindow(t *testing.T) {
 	now := hourOf + 15*60_000
 	l, it := began(t, now, 10, "m10-29c100a100@UTC")
@@ -218,7 +221,8 @@ func TestHeldTokensAreOfTheWindow(t *testing.T) {
 	}
 }
 
-// A window that has come and gone since the image has cut the level: settled by force from there, nothing is owed.
+// A window that has come and gone since the image has cut the level: a forced settlement from that
+// image leaves no debt.
 func TestAWindowThatHasPassedSinceTheImage(t *testing.T) {
 	l, it := began(t, hourOf+9*60_000, 100, "m10-14c10@UTC")
 	stale, limits := decode(t, it), []bucket.Limit{l}

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// drained is a bucket of 10 tokens, refilled by 1 per second, that some drain.
+// drained is a bucket of 10 tokens, refilled by 1 per second, that several processes drain.
 type drained struct {
 	t      *testing.T
 	limits []bucket.Limit
@@ -39,7 +39,7 @@ func (d *drained) write(u item.Update) (held bool) {
 	return held
 }
 
-// level is what there is of a limit now.
+// level returns the current level of a limit.
 func (d *drained) level(limit string) int64 { return slotIn(d.image().State.At(d.now), limit).Tokens }
 
 func slotIn(s bucket.State, name string) bucket.Slot { return s.Slots[s.Index(name)] }
@@ -49,10 +49,10 @@ func (d *drained) charge(b table.Shard, rpm, tpm int64) (held bool) {
 	return plan.Verdict.Granted && d.write(plan.Update)
 }
 
-// Whatever others take, owe, give back, refill and drain between an image and the write of a drain: refused
-// or not, the image that this brings says how to go on, or that nothing is left to do, after one more write at
-// most. Then each level is the lower of what it was and of what is zero at the instant. Written twice it does no
-// harm.
+// Whatever others take, owe, give back, refill and drain between an image and the write of a drain:
+// refused or not, the returned image shows how to continue, or that nothing is left to do, after at
+// most one more write. Then each level is the lower of its earlier level and the level that is zero
+// at the instant. Written twice, it does no harm.
 func TestDrainIsALeast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(40, 7))
 	var held, refused, nothing int
@@ -115,7 +115,8 @@ func TestDrainIsALeast(t *testing.T) {
 			if got := slotIn(d.image().State.At(until), l.Name).Tokens; got > 0 {
 				t.Fatalf("%s is at %d at the instant", l.Name, got)
 			}
-			// A remainder may be of the image, or of what others have written since: less than a millitoken.
+			// A remainder may be from the image, or from a write of others since: less than a
+			// millitoken.
 			if got := d.level(l.Name); got > want[l.Name]+1 || got < want[l.Name]-1 {
 				t.Fatalf("%s is at %d, want %d (of %v)", l.Name, got, want[l.Name], before)
 			}
@@ -127,7 +128,8 @@ func TestDrainIsALeast(t *testing.T) {
 	}
 }
 
-// A drain outlives the expiry of the bucket, and a Python client, which knows levels and no images, obeys it.
+// A drain outlives the expiry of the bucket, and a Python client, which uses levels without images,
+// obeys it.
 func TestDrainOutlivesTheBucketAndBindsPython(t *testing.T) {
 	d := newDrained(t)
 	until := d.now + 3_600_000
@@ -135,7 +137,7 @@ func TestDrainOutlivesTheBucketAndBindsPython(t *testing.T) {
 	if d.write(u); d.image().TTL < until/1000 {
 		t.Errorf("it expires %d s before the instant", until/1000-d.image().TTL)
 	}
-	// Its slow path: what has refilled since rf, if nobody has moved that.
+	// Its slow path: the refill since rf, if that is unchanged.
 	b := slotNamed(d.image(), "rpm")
 	if tk := b.Tokens + (until-1-d.image().State.RF)*b.Amount/b.Period; tk >= 1_000 || tk < -1_000 {
 		t.Errorf("a Python client sees %d a millisecond before the instant", tk)

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The clocks of the shards may differ: what a merge adds up is what both hold by the later one. Else a
-// shard that is behind would earn once more what the other brings.
+// The clocks of the shards may differ: a merge adds up both levels at the later one. Otherwise a
+// shard that is behind would refill again for the other's tokens.
 func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000} // half a token a second each
@@ -31,8 +31,8 @@ func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
 	}
 }
 
-// A quota is brought with its calendar and when its first period ends, by which nobody takes of it later
-// without a look. Nothing of a bucket's own quotas is lost either.
+// A quota is added with its calendar and the end of its first period, so that later no tokens are
+// taken without a look. The bucket's own quotas lose nothing either.
 func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -51,8 +51,8 @@ func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 	}
 }
 
-// Slots that only the merged shard has are there afterwards, unless somebody else has brought them
-// meanwhile: what that one has taken of them must not be forgotten.
+// Slots that only the merged shard has are kept, unless another process has added them meanwhile:
+// its taken slots must not be lost.
 func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -69,13 +69,12 @@ func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	both := keep
 	both.State = bucket.New([]bucket.Limit{rpm, fly}, 0, 2, now)
 	if _, held, err := merge.Apply(both.Item()); held || err != nil {
-		t.Errorf("held %t, %v, where somebody has brought the slots", held, err)
+		t.Errorf("held %t, %v, although the slots were added meanwhile", held, err)
 	}
 }
 
-// A split that was long on its way, or comes from a clock that is behind, must
-// not move the refill instant back behind what was taken meanwhile: the time
-// between would be refilled twice.
+// A late split, or one with a clock that is behind, must not move the refill instant back behind
+// later takes: the time between would refill twice.
 func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
@@ -106,9 +105,10 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	}
 }
 
-// A shard is restored beside shard 0, which loses what it holds for it, and beside the shard that it
-// was split off, if that is another one: both must be as they were seen. Its generation is later than
-// that of the shard it is like, by whatever clock. It has denied nobody yet, and does not expire.
+// A shard is restored together with a change of shard 0, which loses the tokens it holds for it,
+// and a check of the shard from which it was split, if that is another one: both must be as they
+// were read. Its generation is later than that of the shard it copies, by any clock. It has no
+// denials, and does not expire.
 func TestRestoredShardsTakeFromShard0(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
@@ -132,9 +132,9 @@ func TestRestoredShardsTakeFromShard0(t *testing.T) {
 	}
 }
 
-// Shards of which only one has a limit yet, because it came into force after the split:
-// to the other it is new, so that one has its whole share of it. Merged, they hold
-// both, not one of them, and not a full bucket either.
+// If only one shard has a limit, because it came into force after the split, it is new to the
+// other, which has its whole share of it. Merged, they have both, not only one of them, and not a
+// full bucket either.
 func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	const now = 1_700_000_000_000
 	old := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -152,7 +152,7 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		kept, other int64
-		part        int // a shard that has it in part, with no tokens; -1: none
+		part        int // a shard that has it in part, without tokens; -1: none
 		count       int
 		want        int64
 	}{
@@ -188,8 +188,8 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	}
 }
 
-// Only what shard 0 holds above its share at the present count is moved to a shard that is restored.
-// Each limit is looked at by itself: the first holds less than its share, and the second more.
+// Only the tokens of shard 0 above its share at the current count move to a restored shard. Each
+// limit is treated separately: the first has less than its share, the second more.
 func TestRestoreGoesLimitByLimit(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 60_000},
@@ -207,7 +207,7 @@ func TestRestoreGoesLimitByLimit(t *testing.T) {
 	}
 }
 
-// A merge brings limits that only the other shard has as far as one write can name them.
+// A merge adds limits of the other shard as far as one write can name them.
 func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := func(first, n int) (out []bucket.Limit) {
@@ -229,8 +229,8 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 	}
 }
 
-// What a shard takes back from another one of a limit that it has not got yet is stored with all that
-// belongs to it: level, parameters, a counter from zero, and what processes hold.
+// A new limit that a shard gets from another one by a merge is stored completely: level,
+// parameters, a counter from zero, and held tokens.
 func TestMergeBringsALimitThatIsNew(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -257,8 +257,8 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 	}
 }
 
-// A shard without a refill instant, as another client leaves it, is split into two
-// without one: an instant of zero would refill the new shard since 1970.
+// A shard without a refill instant, as another client leaves it, is split into two without one:
+// with an instant of zero, the new shard would refill since 1970.
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}

@@ -34,8 +34,8 @@ func sampleBucket() Shard {
 	return b
 }
 
-// pagedSample is the state of a provisioner that does not fit into one item, or would
-// not with more entities.
+// pagedSample is a provisioner's state that does not fit into one item, or would not with more
+// entities.
 var pagedSample = config.Provisioner{Namespace: "aZ09_-aZ09_", Resources: []string{"search"},
 	Entities: map[string][]string{"key-1": {"openai/gpt-4"}}, LastApplied: layout.Timestamp(sampleNow),
 	Hash: "sha256:00", Paged: true}
@@ -110,7 +110,7 @@ func samples() map[string]item.Item {
 	}
 }
 
-// registry is the registry that lists levels, all of one kind.
+// registry returns a registry that lists levels of one kind.
 func registry(ns string, levels ...config.Listing) item.Item {
 	it, _, _ := config.List(ns, levels...)[0].Apply(nil)
 	return it
@@ -131,7 +131,7 @@ func usageSample(window, start, part string) ledger.Snapshot {
 	}
 }
 
-// The layout of every item kind is a file: changing it is a visible change.
+// Each item kind has its layout in a file, so that changes are visible.
 func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 	all := samples()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -151,7 +151,8 @@ func golden(t *testing.T, name string, got []byte) {
 	check.Golden(t, filepath.Join("testdata", name), string(got), *update)
 }
 
-// record is a kind of records: with what their sort keys begin, and what one decodes to, as an item again.
+// record is a kind of record: the beginning of its sort keys, and a decoder that returns an item
+// again.
 type record struct {
 	sk     string
 	decode func(item.Key, item.Item) (item.Item, error)
@@ -205,10 +206,10 @@ func inSystem(k item.Key, attrs item.Item) item.Item {
 	return layout.WithGSI4(attrs, ns, k.PK)
 }
 
-// decoded returns what any item decodes to, as an item again.
+// decoded decodes any item, and returns it as an item again.
 func decoded(it item.Item) (item.Item, error) { return decodedAs(item.KeyOf(it), it) }
 
-// decodedAs decodes an item as what stands under a key.
+// decodedAs decodes an item as if it had a key.
 func decodedAs(k item.Key, it item.Item) (item.Item, error) {
 	for _, r := range records {
 		if strings.HasPrefix(k.SK, r.sk) {
@@ -273,7 +274,7 @@ func num(s string) item.Value {
 	return &types.AttributeValueMemberN{Value: s}
 }
 
-// kinds are limits of every kind, with all that can be said of them.
+// kinds returns limits of every kind, with all their attributes.
 func kinds() []bucket.Limit {
 	const second = 1000
 	return []bucket.Limit{

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
-// hostileValue is any value that the SDK can hand out, and some that it cannot.
+// hostileValue returns any value that the SDK can return, and some that it cannot.
 func hostileValue(r *rand.Rand, depth int) item.Value {
 	switch n := r.IntN(14); n {
 	case 0:
@@ -67,9 +67,8 @@ func hostileNumeral(r *rand.Rand) string {
 	return numerals[r.IntN(len(numerals))]
 }
 
-// FuzzDecodersTakeAnything spoils a few attributes of a sound item of some kind
-// and gives it to every decoder. None may panic, and what one accepts must
-// survive its own item.
+// FuzzDecodersTakeAnything damages a few attributes of a valid item, and gives it to every decoder.
+// None may panic, and accepted records must survive encoding.
 func FuzzDecodersTakeAnything(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
@@ -104,7 +103,7 @@ func FuzzDecodersTakeAnything(f *testing.F) {
 	})
 }
 
-// writesTakeAnything applies each kind of write to a spoiled item.
+// writesTakeAnything applies each kind of write to a damaged item.
 func writesTakeAnything(t *testing.T, r *rand.Rand, it item.Item) {
 	t.Helper()
 	k := item.Key{PK: "p", SK: "s"}
@@ -122,8 +121,8 @@ func writesTakeAnything(t *testing.T, r *rand.Rand, it item.Item) {
 	}
 }
 
-// FuzzShardsSurviveTheirItems draws shards and demands decode(encode(x)) = x. Other records have such tests in
-// their packages.
+// FuzzShardsSurviveTheirItems draws shards and requires decode(encode(x)) = x. Other records have
+// such tests in their packages.
 func FuzzShardsSurviveTheirItems(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)

@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// An item under the key of another kind of record is none of its own.
+// An item under the key of another kind of record is refused.
 func TestRecordsStandUnderTheirKeys(t *testing.T) {
 	kind := func(name string) string {
 		all, _, _ := strings.Cut(name, "_")
@@ -39,8 +39,8 @@ func TestRecordsStandUnderTheirKeys(t *testing.T) {
 	}
 }
 
-// Which attributes of each kind of record must be there, and which must be of their type if they are,
-// is a file. The error says the attribute, or the key of the record.
+// A file lists which attributes of each kind of record are required, and which must have their type
+// if present. The error names the attribute, or the key of the record.
 func TestRecordsNeedTheirAttributes(t *testing.T) {
 	var out strings.Builder
 	all := samples()

@@ -20,7 +20,7 @@ var quotaLimits = []bucket.Limit{
 	{Name: "tph", Capacity: 20_000_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 }
 
-// quotaWrites are writes of a bucket with quotas that others do not have.
+// quotaWrites returns the writes that only buckets with quotas have.
 func quotaWrites(t *testing.T) []call {
 	t.Helper()
 	n := sampleNew(quotaLimits)
@@ -85,7 +85,7 @@ func quotaWrites(t *testing.T) []call {
 	}
 }
 
-// otherWrites is every write that is not of a bucket.
+// otherWrites returns every write that is not on a bucket.
 func otherWrites(t *testing.T) []call {
 	t.Helper()
 	const ns = "ns"
@@ -183,8 +183,8 @@ func otherWrites(t *testing.T) []call {
 	return append(calls, usageWrites(t)...)
 }
 
-// usageWrites are the writes of usage: of one shard, from a snapshot that was not seen, that
-// was seen empty and that was seen, and of sums.
+// usageWrites returns the writes of usage: of one shard, for a snapshot that was not read, read as
+// empty, and read with contents, and of sums.
 func usageWrites(t *testing.T) []call {
 	t.Helper()
 	at := func(n string, used int64) ledger.Mark {
@@ -233,7 +233,7 @@ func usageWrites(t *testing.T) []call {
 	}
 }
 
-// begun is a bucket as it is read after its creation.
+// begun returns a bucket as it is read after its creation.
 func begun(t *testing.T, n NewBucket) Shard {
 	t.Helper()
 	created, _ := Create(n)

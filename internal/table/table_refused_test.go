@@ -20,13 +20,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// unconditional are the writes that nothing refuses: they store what they are told, or stand under a name
-// that says what they hold.
+// unconditional are the writes that nothing refuses: they store a given value, or have a key that
+// depends on their contents.
 var unconditional = []string{"replace limits", "keep audit", "add resource", "remove resource", "count configs",
 	"owed", "audit"}
 
-// Every write but a few has conditions, which are seen in its golden, and none is there for nothing: for
-// each there is a change of what the write was planned for that it alone refuses.
+// Every write except a few has conditions, which are in its golden, and none is redundant: for each
+// there is a change of the planned item that only this condition refuses.
 func TestEveryConditionIsSeenRefusing(t *testing.T) {
 	played := 0
 	slots := slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]})
@@ -40,7 +40,7 @@ func TestEveryConditionIsSeenRefusing(t *testing.T) {
 				t.Errorf("%s: write %d has %d conditions, may do without: %v", c.name, i, len(all), free)
 			}
 			for j, cond := range all {
-				// That something is there follows from any other condition on what it has.
+				// Existence follows from any other condition on the item's attributes.
 				text := without(w, cond)
 				if text != "attribute_exists(PK)" && !refusesAlone(w, c.on[i], all, j) {
 					t.Errorf("%s: write %d: nothing is refused by %q alone", c.name, i, text)
@@ -67,7 +67,7 @@ func condition(w item.Write) item.Cond {
 	return w.(item.Check).If
 }
 
-// conditions returns the conditions that all have to hold.
+// conditions returns the conditions that must all hold.
 func conditions(c item.Cond) (out []item.Cond) {
 	v := reflect.ValueOf(c)
 	if !v.IsValid() {
@@ -84,7 +84,7 @@ func conditions(c item.Cond) (out []item.Cond) {
 
 var valueAlias = regexp.MustCompile(`(:[0-9]+ AND )?:[0-9]+`)
 
-// without is a condition without its values.
+// without formats a condition without its values.
 func without(w item.Write, c item.Cond) string {
 	r := render(item.Check{Key: w.Target(), If: c})
 	text := valueAlias.ReplaceAllString(r.cond, "")
@@ -92,13 +92,13 @@ func without(w item.Write, c item.Cond) string {
 	return strings.TrimSpace(text)
 }
 
-// refusesAlone reports whether there is a change of the item, of what condition i is about,
-// by which all other conditions hold and the write is refused.
+// refusesAlone reports whether, for some change of the item's attribute in condition i, all other
+// conditions hold and the write is refused.
 func refusesAlone(w item.Write, on item.Item, all []item.Cond, i int) bool {
 	r := render(item.Check{Key: w.Target(), If: all[i]})
 	var changed []item.Item
 	for _, attr := range r.names {
-		if attr == item.AttrPK { // gone, or there
+		if attr == item.AttrPK { // missing or present
 			changed = append(changed, nil, w.Target().Item())
 			continue
 		}
@@ -132,7 +132,7 @@ func refusesAlone(w item.Write, on item.Item, all []item.Cond, i int) bool {
 	return false
 }
 
-// near returns values beside a value.
+// near returns values close to a value.
 func near(v item.Value) []item.Value {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberN:
@@ -148,7 +148,7 @@ func near(v item.Value) []item.Value {
 	return nil
 }
 
-// Every function of the package that returns a write is among those above.
+// Every function of the package that returns a write is among the writes above.
 func TestEveryWriteIsPlayed(t *testing.T) {
 	files, _ := filepath.Glob("../*/*.go")
 	files = slices.DeleteFunc(files, func(path string) bool {
@@ -176,7 +176,7 @@ func TestEveryWriteIsPlayed(t *testing.T) {
 	}
 }
 
-// callsIn notes the names of the functions and methods that a file calls.
+// callsIn records the names of the functions and methods that a file calls.
 func callsIn(f *ast.File, called map[string]bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if c, ok := n.(*ast.CallExpr); ok {

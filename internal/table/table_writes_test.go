@@ -21,15 +21,15 @@ import (
 type call struct {
 	name   string
 	writes []item.Write
-	on     []item.Item // what each is planned for, nil for no item
+	on     []item.Item // the item for which each is planned, nil for no item
 }
 
-// one is a call of one write.
+// one returns a call of one write.
 func one(name string, w item.Write, on item.Item) call {
 	return call{name, []item.Write{w}, []item.Item{on}}
 }
 
-// sampleNew describes the bucket that the sample writes are planned for.
+// sampleNew describes the bucket for which the sample writes are planned.
 func sampleNew(limits []bucket.Limit) NewBucket {
 	n := NewBucket{Namespace: "ns", Entity: "key-1", Resource: "gpt", Cascade: true, Parent: "acme",
 		Lifetime: Expires, Now: sampleNow}
@@ -39,8 +39,8 @@ func sampleNew(limits []bucket.Limit) NewBucket {
 	return n
 }
 
-// sampleImages are images of the sample bucket: in use, and in every state that
-// makes a charge begin a generation.
+// sampleImages returns images of the sample bucket: in use, and in every state that makes a charge
+// begin a generation.
 func sampleImages(limits []bucket.Limit) map[string]Shard {
 	_, used := Create(sampleNew(limits))
 	used.Generation = (sampleNow - 5000) << drawBits
@@ -95,7 +95,7 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 	return out
 }
 
-// hold lets a twentieth of every limit's capacity be held until an instant.
+// hold marks a twentieth of every limit's capacity as held until an instant.
 func hold(b *Shard, until int64) {
 	b.State.HeldUntil = until
 	for i := range b.State.Slots {
@@ -105,8 +105,8 @@ func hold(b *Shard, until int64) {
 	}
 }
 
-// allWrites is every write that a bucket of these limits can meet, at its
-// longest: every limit is named, charged, refilled and changed.
+// allWrites returns every possible write of a bucket with these limits, in its longest form: every
+// limit is named, charged, refilled and changed.
 func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	t.Helper()
 	const now = sampleNow + 1007
@@ -176,7 +176,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	third.State.Shard = 1
 	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs,
 		Now: now}
-	if drain, ok := Drain(used, now+60_000, now); ok { // quotas are not
+	if drain, ok := Drain(used, now+60_000, now); ok { // quotas cannot be drained
 		calls = append(calls, one("drain", drain, used.Item()))
 	}
 	return append(calls,
@@ -203,7 +203,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	)
 }
 
-// asStored is the item that an image is of, with what is missing or half there.
+// asStored returns the item of an image, including missing and partial limits.
 func asStored(b Shard) item.Item {
 	it := b.Item()
 	if b.State.NoClock {
@@ -221,7 +221,7 @@ func asStored(b Shard) item.Item {
 	return it
 }
 
-// rendered is a write as DynamoDB gets it.
+// rendered is a write in DynamoDB's form.
 type rendered struct {
 	verb, update, cond string
 	names              map[string]string
@@ -248,7 +248,7 @@ func render(w item.Write) rendered {
 
 var alias = regexp.MustCompile(`[#:][0-9]+`)
 
-// readable puts names and values back in place of their aliases.
+// readable replaces aliases by names and values.
 func (r rendered) readable() string {
 	plain := func(s string) string {
 		return alias.ReplaceAllStringFunc(s, func(a string) string {
@@ -275,7 +275,7 @@ func (r rendered) readable() string {
 	return out + "\n"
 }
 
-// The expressions of every call are a file: a change is seen and understood.
+// The expressions of every call are in a file, so that changes are seen and understood.
 func TestWritesRenderAsTheirGolden(t *testing.T) {
 	rendersAs(t, "writes.txt", allWrites(t, sampleLimits))
 	rendersAs(t, "writes-quotas.txt", quotaWrites(t))
@@ -296,9 +296,8 @@ func rendersAs(t *testing.T, name string, calls []call) {
 	golden(t, name, []byte(b.String()))
 }
 
-// hostileLimits are as many limits as a call may have, with names as long as
-// they may be, of every character that may stand in them, reserved words among
-// them.
+// hostileLimits returns as many limits as a call may have, with the longest possible names, using
+// every allowed character, and reserved words.
 func hostileLimits(n int) []bucket.Limit {
 	names := []string{"a-b", "in.tok", "SELECT", "size", "tk", "b_tk_cp", "Name", "l_x"}
 	for i := len(names); i < n; i++ {
@@ -330,7 +329,7 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 		}
 		planned[i] = l.WithRaises(bucket.FormOfRaises([]bucket.Raise{{Tokens: 7, End: sampleNow + 3_600_000}}))
 	}
-	slots := slices.Clone(rates) // as many as may be, beside rates
+	slots := slices.Clone(rates) // as many as allowed, with rates
 	for i := range bucket.MaxAtOnce {
 		slots[i] = slotsLimit(slots[len(slots)-1-i].Name+"s", 10)
 	}
@@ -338,7 +337,7 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 		slotsWrites(t, slots)) {
 		for _, w := range s.writes {
 			if u, ok := w.(item.Update); ok {
-				w = CountDenials(u, 1<<40) // there is room for it in each
+				w = CountDenials(u, 1<<40) // each has room for it
 			}
 			if err := itemtest.ValidateInTransaction(w); err != nil && s.name != "look" {
 				t.Errorf("%s: %v", s.name, err)
@@ -371,8 +370,8 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 	}
 }
 
-// Whatever the image, a charge that is granted renders to a valid write that
-// holds for its image and does what was planned.
+// Whatever the image, a granted charge renders to a valid write that holds for its image and has
+// the planned effect.
 func FuzzChargesHoldForTheirImage(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed)
@@ -418,9 +417,8 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 	})
 }
 
-// checkCharge applies a charge to the very item its image is of: it must hold,
-// count exactly the costs, leave exactly the planned levels and bring the limits
-// in force.
+// checkCharge applies a charge to the exact item of its image: it must hold, count exactly the
+// costs, leave exactly the planned levels and put the limits in force.
 func checkCharge(t *testing.T, c Charge, u item.Update) {
 	t.Helper()
 	shown := func() string { return render(u).readable() + string(itemtest.JSON(c.Image.Item())) }

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// next takes the next step about the one total of some records, and returns the snapshot that it
-// writes as it is then.
+// next takes the next step for the only total of some records, and returns the snapshot after its
+// write.
 func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) item.Item {
 	t.Helper()
 	total := AllTotals(Fold(records), Hourly)[0]
@@ -26,15 +26,15 @@ func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) 
 
 var applied = itemtest.Applied
 
-// counted adds what another aggregator counts in a snapshot that has so many tokens.
+// counted adds the counts of another aggregator to a snapshot.
 func counted(it item.Item, tokens int64) item.Item {
 	it["rpm"] = item.N(ledger.AmountOf(it).Tokens["rpm"] + tokens)
 	return it
 }
 
-// Ours has counted up to 100, and missed the records up to 107; the next one goes from there to 112.
-// Of the 7 another aggregator may have counted some, and never of the 5. What it has counted beyond
-// is of records that come later.
+// Ours has counted up to 100, and missed the records up to 107; the next one goes from there to
+// 112. Another aggregator may have counted some of the 7, and none of the 5. Anything beyond
+// belongs to later records.
 func TestTokensCountedByOthersAreNotCountedAgain(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for others, want := range map[int64][3]int64{
@@ -50,8 +50,8 @@ func TestTokensCountedByOthersAreNotCountedAgain(t *testing.T) {
 	}
 }
 
-// The same where all that is known of a shard is that it has taken 12 tokens since it was created: of
-// those others may have counted some.
+// The same if all that is known of a shard is that it has taken 12 tokens since its creation:
+// others may have counted some of them.
 func TestOthersMayHaveCountedSinceACreation(t *testing.T) {
 	for others, want := range map[int64]int64{0: 112, 4: 112, 12: 112, 20: 120} {
 		it := counted(next(t, Snapshots{}, Add, created("10", Hourly.Start(t0), 100)), others)
@@ -63,8 +63,8 @@ func TestOthersMayHaveCountedSinceACreation(t *testing.T) {
 	}
 }
 
-// The same where the next record is of the next hour: the hour before is completed with what others
-// have not counted of the 7.
+// The same if the next record is of the next hour: the previous hour is completed with the part of
+// the 7 that others have not counted.
 func TestEarlierHoursAreCompletedWithUncountedTokens(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for others, want := range map[int64]int64{0: 107, 4: 107, 7: 107, 20: 120} {

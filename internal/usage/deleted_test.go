@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// What is deleted is asked for where a life has no mark and was not seen to begin, or has ended.
-// It is dropped if a note says so, of the entity or of all, and not what came ten minutes later. A life
-// whose beginning is seen is dropped if that was before, to the millisecond.
+// Notes are read for a life that has no mark and whose beginning was not seen, or that has ended.
+// It is dropped if a note of the entity or of the whole namespace requires it, but not from ten
+// minutes later. A life whose beginning is seen is dropped if that was before, to the millisecond.
 func TestDeletedUsageIsDropped(t *testing.T) {
 	plain, born, gone := ran("1", "2", 3, 5), ran("3", "4", 0, 2), ran("5", "6", 2, 2)
 	born.Born, gone.Gone = true, true

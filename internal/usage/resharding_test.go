@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// quiet is a change of shard 0 of a bucket that last split 600 s before.
+// quiet returns a change of shard 0 of a bucket that last split 600 s before.
 func quiet(shards int) stream.Change {
 	c := spends(0, shards, 1)
 	c.New.Generation = (t0 - 600_000) << 12
@@ -54,8 +54,8 @@ func TestCoolBucketMerges(t *testing.T) {
 	}
 }
 
-// A tenth of what a partition takes is cool, more is not: within a second, over a
-// batch that lies within a fraction of one, and on any shard that the batch shows.
+// A tenth of a partition's capacity is cool, more is not: within a second, over a batch within a
+// fraction of one, and on every shard in the batch.
 func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
 	writes := func(k, n int, over, from int64) []stream.Change {
 		var out []stream.Change
@@ -123,8 +123,8 @@ func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 	}
 }
 
-// A shard 0 that is removed and made anew, with one shard, may have left behind all that it had before:
-// they are looked for, from the removal on.
+// A shard 0 that is removed and created again, with one shard, may have left behind all its earlier
+// shards: they are looked for, from the removal on.
 func TestARecreatedShard0LooksForItsShards(t *testing.T) {
 	gone, anew := spends(0, 0, 1), spends(0, 1, 1)
 	gone.Operation, gone.OldShards, gone.Sequence = stream.Remove, 4, "6"
@@ -142,8 +142,8 @@ func TestARecreatedShard0LooksForItsShards(t *testing.T) {
 	}
 }
 
-// What a split leaves each shard must hold the largest cost, however many shards there are already: of
-// 600 tokens that four share, each of eight has 75.
+// After a split, each shard must be able to hold the largest cost, however many shards there are
+// already: of 600 tokens shared by four, each of eight has 75.
 func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
 	for rpm, want := range map[int64]bool{75: true, 76: false, 300: true, 301: false} {
 		c := spends(0, 4, rpm)
@@ -157,7 +157,7 @@ func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
 	}
 }
 
-// What is lowered is in the stream once, as growth is.
+// A lowered count is in the stream once, like a growth.
 func TestLoweredCountIsPropagated(t *testing.T) {
 	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)
 	zero.OldShards = 4
@@ -181,7 +181,7 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	if s, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || s.Action != shard.Look || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
-	for k := 1; k < 4; k++ { // wherever it is, shard 0 mends that
+	for k := 1; k < 4; k++ { // shard 0 mends it for any of them
 		p := decide(t0, zero, spends(k, 4, 1))
 		if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 0 || p.Reshardings[0].Zero.Entity != "e" {
 			t.Errorf("shard %d of 1: %+v", k, p.Reshardings)
@@ -189,8 +189,8 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	}
 }
 
-// A cool bucket whose shard 0 nobody writes to merges when another shard is written, as
-// soon after the last merge as one that is seen with shard 0.
+// A cool bucket whose shard 0 is not written merges when another shard is written, as soon after
+// the last merge as with shard 0.
 func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	const after = 600_000
 	at := t0 + after
@@ -199,7 +199,7 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 		zero   func(*table.Shard)
 		oldRF  int64 // when shard 1 was written before
 		writes int   // of shard 1 in the batch
-		want   int   // shards that shard 0 counts then
+		want   int   // the count of shard 0 afterwards
 	}{
 		{"cool", func(*table.Shard) {}, at - 1000, 1, 2},
 		{"since a millisecond less", func(b *table.Shard) { b.Generation += 1 << 12 }, at - 1000, 1, 4},
@@ -241,15 +241,15 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	}
 }
 
-// Of shards that are seen without shard 0, each looks at its count, and the first is the one that
-// merges it if it is cool: unless that one was written to within a second.
+// Of shards seen without shard 0, each reads its count, and the first one merges it if it is cool,
+// unless shard 0 was written within a second.
 func TestOneShardMergesWithoutShard0(t *testing.T) {
 	const after = 600_000
 	at := t0 + after
 	for _, c := range []struct {
 		name  string
-		oldRF []int64 // of shards 1, 2 and 3, when they were written before
-		want  []int   // shards that shard 0 counts after each look alone
+		oldRF []int64 // of shards 1, 2 and 3: when they were written before
+		want  []int   // the count of shard 0 after each look alone
 	}{
 		{"all after a while", []int64{at - 1000, at - 1000, at - 1000}, []int{2, 4, 4}},
 		{"the first within a second", []int64{at - 999, at - 1000, at - 1000}, []int{4, 4, 4}},
@@ -281,8 +281,8 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 	}
 }
 
-// A shard is due to look at shard 0 with its first write of another minute since its generation
-// began, or of another time after which buckets merge, if that is less; but of no less than a second.
+// A shard is due to read shard 0 with its first write in another minute since its generation began,
+// or after another merge time, if that is shorter; but at least a second.
 func TestShardsLookAtShard0OnceAMinute(t *testing.T) {
 	began := int64(t0)
 	for _, c := range []struct {
@@ -305,7 +305,7 @@ func TestShardsLookAtShard0OnceAMinute(t *testing.T) {
 			t.Errorf("%+v: due %v, late %v", c, due, late)
 		}
 	}
-	first, second := spends(1, 4, 1), spends(1, 4, 1) // one that is late is enough
+	first, second := spends(1, 4, 1), spends(1, 4, 1) // one late write is enough
 	first.OldRF, first.New.State.RF, first.New.Generation = began+1000, began+60_000, t0<<12
 	second.OldRF, second.New.State.RF, second.New.Generation = began+119_500, began+120_000, t0<<12
 	if due, late := asksAgain([]*stream.Change{&first, &second}, 600_000); !due || !late {
@@ -313,8 +313,8 @@ func TestShardsLookAtShard0OnceAMinute(t *testing.T) {
 	}
 }
 
-// Which shards a resharding writes, most likely: a doubling the shard that splits, a merge shard
-// 0 and those beyond the count, catching up those that have another count.
+// The shards that a resharding probably writes: a doubling the shard that splits, a merge shard 0
+// and those beyond the count, a catch-up those with another count.
 func TestReshardingsNameTheirShards(t *testing.T) {
 	image := func(k, n int) table.Shard { return table.Shard{State: bucket.State{Shard: k, Shards: n}} }
 	others := []table.Shard{image(1, 4), image(2, 2), image(4, 4), image(5, 4)}
@@ -339,15 +339,15 @@ func TestReshardingsNameTheirShards(t *testing.T) {
 	}
 }
 
-// A shard is lively if more than a tenth of what a partition takes was written in a second, be
-// its meter the first of its limits or not.
+// A shard is lively if more than a tenth of a partition's capacity was written in a second,
+// whatever the position of its meter among the limits.
 func TestLively(t *testing.T) {
 	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
 		for writes, want := range map[int64]bool{99: false, 100: false, 101: true} {
 			c := change(0, "1", t0, 0)
 			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
 			c.Metered = writes * bucket.WCUPerWrite
-			bare := c // another client's, which has no meter, says nothing
+			bare := c // another client's item, without a meter, shows nothing
 			bare.New.State.Slots = slices.DeleteFunc(slices.Clone(c.New.State.Slots), func(sl bucket.Slot) bool {
 				return sl.Name == bucket.WCU
 			})
@@ -358,8 +358,8 @@ func TestLively(t *testing.T) {
 	}
 }
 
-// What is written is counted second by second: 60 and 60 writes are lively, and 400 and 400 at
-// a limit of 1000 are busy, if they lie in one second, and not if they lie in two.
+// Writes are counted second by second: 60 and 60 writes are lively, and 400 and 400 with a limit of
+// 1000 are busy, if they are in one second, and not if in two.
 func TestWritesAreCountedBySeconds(t *testing.T) {
 	second := t0 - t0%1000
 	at := func(offset, writes int64) *stream.Change {
@@ -384,27 +384,26 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 	}
 }
 
-// A meter is exhausted if it cannot pay one more write.
+// A meter is exhausted if it cannot pay for one more write.
 func TestExhaustedMeters(t *testing.T) {
 	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
 		for left, want := range map[int64]bool{bucket.WCUPerWrite - 1: true, bucket.WCUPerWrite: false} {
 			c := spends(0, 1, 1)
 			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
 			c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = left
-			check.Equal(t, exhausted(&c), want, "%d are left beside %s", left, name)
+			check.Equal(t, exhausted(&c), want, "%d are left with %s", left, name)
 			if c.Created = t0 + 999; exhausted(&c) != want {
-				t.Errorf("%d are left beside %s: it has refilled within the second", left, name)
+				t.Errorf("%d are left with %s: it has refilled within the second", left, name)
 			}
 			if c.Created = t0 + 1000; exhausted(&c) {
-				t.Errorf("%d are left beside %s: it has not refilled in the next second", left, name)
+				t.Errorf("%d are left with %s: it has not refilled in the next second", left, name)
 			}
 		}
 	}
 }
 
-// day is a bucket that is written to by a load in writes per second, in virtual
-// time. Batches of ten seconds go through Decide, and what it asks for is carried
-// out on the twin.
+// day is a bucket under a load in writes per second, in virtual time. Batches of ten seconds go
+// through Decide, and the result is carried out on the twin.
 type day struct {
 	t      *testing.T
 	db     *memdynamo.DB
@@ -440,8 +439,8 @@ func (d *day) load() map[int]table.Shard {
 	return out
 }
 
-// play lets the load act for that long. Clients pick shards at random; no
-// partition takes more than a thousand writes in a second.
+// play applies the load for a time. Clients pick shards at random; no partition accepts more than a
+// thousand writes in a second.
 func (d *day) play(seconds int, load func(second int) float64) {
 	shards := d.load()
 	for at := 0; at < seconds; at += batchSeconds {
@@ -477,7 +476,7 @@ func (d *day) play(seconds int, load func(second int) float64) {
 	d.writes = stats.WriteUnits
 }
 
-// moved notes that the count of shard 0 has changed.
+// moved records a change of shard 0's count.
 func (d *day) moved(before, after, second int) {
 	switch {
 	case after > before:
@@ -509,8 +508,8 @@ func (d *day) second(b *table.Shard, at, writes int64) stream.Change {
 		OldShards: old, Metered: writes * bucket.WCUPerWrite}
 }
 
-// A day with bursts: every burst splits the bucket at most once more for each
-// doubling that it needs, and the way back takes ten minutes for each.
+// A day with bursts: every burst splits the bucket at most once for each doubling that it needs,
+// and the way back takes ten minutes for each.
 func TestDayOfBurstsDoesNotFlap(t *testing.T) {
 	d := newDay(t)
 	rng := rand.New(rand.NewPCG(6, 1))
@@ -534,8 +533,8 @@ func TestDayOfBurstsDoesNotFlap(t *testing.T) {
 	}
 }
 
-// A load that does not change never leads to a merge after a split, nor to a split
-// after a merge: no load is both cool and hot after a merge.
+// A constant load never causes a merge after a split, nor a split after a merge: no load is both
+// cool and then hot after a merge.
 func TestSteadyLoadDoesNotFlap(t *testing.T) {
 	for _, load := range []float64{1, 90, 110, 390, 850, 3300} {
 		for _, begin := range []float64{0, 8000} {

@@ -13,14 +13,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// grew is a record by which the counter of rpm went from so much to so much.
+// grew returns a record by which the counter of rpm grew.
 func grew(sequence string, created, before, after int64) stream.Change {
 	c := change(0, sequence, created, after-before)
 	c.Used[0].Before, c.Used[0].After = before, after
 	return c
 }
 
-// created is the record that creates a shard which has taken so many tokens.
+// created returns the record that creates a shard with this many tokens taken.
 func created(sequence string, created, tokens int64) stream.Change {
 	c := change(0, sequence, created, tokens)
 	c.Operation, c.New.Generation = stream.Insert, 7
@@ -28,7 +28,7 @@ func created(sequence string, created, tokens int64) stream.Change {
 	return c
 }
 
-// removed is the record that removes a shard which had taken so many tokens.
+// removed returns the record that removes a shard with this many tokens taken.
 func removed(sequence string, created, tokens int64) stream.Change {
 	c := change(0, sequence, created, 0)
 	c.Operation = stream.Remove
@@ -36,9 +36,9 @@ func removed(sequence string, created, tokens int64) stream.Change {
 	return c
 }
 
-// A counter goes from 5 to 7. What the next record shows that none has told is of the hour before,
-// if it comes in the next hour. A record that moves no counter changes nothing, and so does one
-// that is there already.
+// A counter goes from 5 to 7. If the next record, in the next hour, shows uncounted tokens, they
+// belong to the previous hour. A record that moves no counter changes nothing, nor does a
+// duplicate.
 func TestNextRecordsCompleteTheHourBefore(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for _, c := range []struct {
@@ -73,10 +73,10 @@ func TestNextRecordsCompleteTheHourBefore(t *testing.T) {
 	}
 }
 
-// A mark keeps 64 limits apart. A record with more begins a run of its own, and so does the next one,
-// even where it has fewer again.
+// A mark holds 64 limits. A record with more begins a separate run, and so does the next one, even
+// if it has fewer again.
 func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
-	told := func(sequence string, before, after, n int) stream.Change { // of n limits the last comes or goes
+	told := func(sequence string, before, after, n int) stream.Change { // the last of n limits is added or removed
 		c := change(0, sequence, t0, 1)
 		c.Used = nil
 		for i := range n {
@@ -107,14 +107,14 @@ func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
 	}
 }
 
-// A chain completes an earlier window with where it begins, and with what counts nothing before
-// that; one that begins with a creation completes nothing.
+// A chain completes an earlier window with its beginning, and with runs before that count nothing;
+// one that begins with a creation completes nothing.
 func TestChainsCompleteEarlierWindowsWithTheirBeginning(t *testing.T) {
 	counts, still, born, nets := ran("20", "30", 100, 110), ran("10", "11", 90, 90), ran("20", "30", 0, 5),
 		ran("10", "11", 90, 90)
 	vanishes := still
 	vanishes.Events, vanishes.From = 0, append(slices.Clone(still.From), ledger.Count{Limit: "tpm", Tokens: 5})
-	still.Events, born.Born, born.From = 0, true, nil // nets took something and gave it back
+	still.Events, born.Born, born.From = 0, true, nil // gave back as much as it took
 	for _, c := range []struct {
 		name string
 		runs []Run
@@ -139,8 +139,9 @@ func TestChainsCompleteEarlierWindowsWithTheirBeginning(t *testing.T) {
 	}
 }
 
-// A record that only refills has nothing to count: it is no part, and costs no write. One in which a limit vanishes
-// is a part, also if that limit has counted nothing: the next record begins without it.
+// A record that only refills counts nothing: it is not a part, and costs no write. One in which a
+// limit disappears is a part, even if that limit has counted nothing: the next record begins
+// without it.
 func TestARefillIsNoPart(t *testing.T) {
 	parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly)
 	check.Equal(t, len(parts), 0, "%+v", parts)
@@ -149,8 +150,8 @@ func TestARefillIsNoPart(t *testing.T) {
 	check.Equal(t, len(Extend(nil, Fold([]stream.Change{vanishes}), Hourly)), 1, "parts of a limit that vanishes")
 }
 
-// A part follows the one before if a snapshot is written for that: not if it has only a new generation,
-// or a removal.
+// A part follows the previous one if a snapshot is written for that: not if it has only a new
+// generation, or a removal.
 func TestPartsFollowWrittenSnapshots(t *testing.T) {
 	hour := Hourly.Start(t0)
 	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
@@ -172,7 +173,7 @@ func TestPartsFollowWrittenSnapshots(t *testing.T) {
 	}
 }
 
-// Snapshots of other resources are not the bucket's own; one that does not say its resource may be.
+// Snapshots of other resources are not the bucket's own; one without a resource may be.
 func TestSnapshotsOfItsOwn(t *testing.T) {
 	total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
 	of := func(resource string) item.Item {
@@ -186,12 +187,12 @@ func TestSnapshotsOfItsOwn(t *testing.T) {
 }
 
 // A naive second version of counting: the records of one shard are counted one by one, each limit
-// by the difference to the last record that told of it. Limits come and go, the shard is removed
-// and made anew, generations change, tokens are given back, and records that do none of this get lost.
+// by the difference to its last record. Limits come and go, the shard is removed and created again,
+// generations change, tokens are given back, and records that do none of this get lost.
 type ledgerOfRecords struct {
 	told, counts map[string]int64
 	events       int64
-	gone         bool // the shard, and no record has told of its next life yet
+	gone         bool // the shard is gone, and no record of its next life has arrived
 }
 
 func (l *ledgerOfRecords) take(c *stream.Change) {
@@ -220,16 +221,16 @@ func (l *ledgerOfRecords) take(c *stream.Change) {
 
 // lifeOfAShard returns the records of a shard, in order, and which of them are lost.
 func lifeOfAShard(r *rand.Rand, n int) (records []stream.Change, lost []bool) {
-	var used map[string]int64 // nil while the shard is not there
+	var used map[string]int64 // nil while the shard does not exist
 	generation, gives := int64(r.IntN(2)), 0
 	if generation > 0 {
-		generation, gives = int64(1+r.IntN(1000)), 3 // where there are none, falling counters are a new life
+		generation, gives = int64(1+r.IntN(1000)), 3 // without generations, falling counters indicate a new life
 	}
 	for i := range n {
 		c := change(0, fmt.Sprint(100+i), t0+int64(i), 0)
 		c.OldGeneration, c.New.Generation = generation, generation
 		before := maps.Clone(used)
-		last := i == n-1 // it tells where all counters stand
+		last := i == n-1 // it shows all counters
 		loses := i > 0 && !last && r.IntN(4) == 0
 		switch limit := string(rune('a' + r.IntN(4))); {
 		case used == nil:
@@ -272,8 +273,8 @@ func lifeOfAShard(r *rand.Rand, n int) (records []stream.Change, lost []bool) {
 	return records, lost
 }
 
-// However records are cut into batches, they count what they count one by one: carried together
-// until they are counted at once, or counted batch by batch, with batches that come again.
+// However records are cut into batches, they count the same as one by one: collected until they are
+// counted together, or counted batch by batch, with repeated batches.
 func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -285,7 +286,7 @@ func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 		byBatch, known := map[string]int64{}, false
 		for i := range records {
 			if !lost[i] {
-				if significant(&records[i]) { // others are not counted until the next one
+				if significant(&records[i]) { // others are counted with the next one
 					naive.take(&records[i])
 				}
 				batch = append(batch, records[i])
@@ -299,7 +300,7 @@ func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 			}
 			carried.Parts = Extend(carried.Parts, Fold(batch), Hourly)
 			again := batch
-			if r.IntN(3) == 0 { // with records from before, be they lost
+			if r.IntN(3) == 0 { // with earlier records, even lost ones
 				again = append(slices.Clone(records[r.IntN(i+1):i+1]), batch...)
 			}
 			for _, p := range Extend(nil, Fold(again), Hourly) {

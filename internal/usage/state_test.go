@@ -54,7 +54,7 @@ func randomParts(r *rand.Rand) (out []Part) {
 	return out
 }
 
-// What is carried comes back, and whatever else comes is lost state and no panic.
+// A state is decoded unchanged, and anything else is a lost state without a panic.
 func TestStateIsCarried(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -85,8 +85,7 @@ func TestStateIsCarried(t *testing.T) {
 	}
 }
 
-// Whatever form the JSON comes back in, the state is read: with more members, with spaces, with
-// characters that are escaped.
+// The state is decoded from any form of the JSON: with more members, spaces, or escaped characters.
 func TestStateInAnotherFormOfJSON(t *testing.T) {
 	want := State{Parts: []Part{{Bucket: ner, Start: Hourly.Start(t0), Oldest: t0,
 		Runs: []Run{ran("1", "2", 0, 3)}}}}
@@ -101,7 +100,7 @@ func TestStateInAnotherFormOfJSON(t *testing.T) {
 	}
 }
 
-// A list of what is owed says the same in whatever order it is written.
+// A list of owed sums is the same in whatever order it is written.
 func TestListInAnyOrder(t *testing.T) {
 	want := []Owed{{Bucket{"n", "r", "ab"}, 9 * dayMillis}, {Bucket{"n", "r", "a"}, 7 * dayMillis},
 		{Bucket{"n", "r", "abc"}, 8 * dayMillis}, {Bucket{"m", "r", "abc"}, 0}}
@@ -110,7 +109,7 @@ func TestListInAnyOrder(t *testing.T) {
 	}
 }
 
-// A name that begins as the one before takes little room.
+// A name that begins like the previous one takes little space.
 func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
 	var owed []Owed
 	for i := range 10 {
@@ -121,7 +120,7 @@ func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
 	}
 }
 
-// Records near each other, of limits that were named before, take little room, whatever order they come in.
+// Records close to each other, of known limits, take little space in any order.
 func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
 	var parts []Part
 	for i := range int64(10) {
@@ -140,7 +139,7 @@ func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
 	}
 }
 
-// A part of thousands of runs, and a run of thousands of limits, are carried as others are.
+// A part with thousands of runs, and a run with thousands of limits, are encoded like others.
 func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
 	part := Part{Bucket: ner, Start: Hourly.Start(t0), Oldest: Hourly.Start(t0)}
 	for i := range 3000 {
@@ -155,8 +154,9 @@ func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
 	}
 }
 
-// What refers to something that is not there is lost: a key to more of the one before than that has, a
-// run to a list of limits that is not the next, a part to no runs, a position to no number.
+// A state with an invalid reference is lost: a key that reuses more of the previous one than
+// exists, a run with a list of limits beyond the next, a part without runs, a position without a
+// number.
 func TestStateThatRefersToNothingIsLost(t *testing.T) {
 	part := Part{Start: Hourly.Start(t0), Runs: []Run{ran("1", "2", 0, 3)}}
 	state := func(same uint64, flags byte, runs []uint64, limits uint64) []byte {
@@ -212,7 +212,7 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 	}
 }
 
-// The oldest record of a state is that of any part.
+// The oldest record of a state may be in any part.
 func TestTheOldestUncountedRecordIsOfAnyPart(t *testing.T) {
 	for _, c := range []struct {
 		parts []int64
@@ -226,7 +226,7 @@ func TestTheOldestUncountedRecordIsOfAnyPart(t *testing.T) {
 	}
 }
 
-// What is owed is sorted by bucket and window, whatever order it comes in, each once.
+// Owed sums are sorted by bucket and window, without duplicates, whatever their order.
 func TestOwedSumsAreSorted(t *testing.T) {
 	want := []Owed{{Bucket{"m", "r", "e"}, 9}, {Bucket{"n", "q", "f"}, 7}, {Bucket{"n", "q", "f"}, 8},
 		{Bucket{"n", "r", "e"}, 7}, {Bucket{"n", "r", "f"}, 6}}
@@ -240,8 +240,8 @@ func TestOwedSumsAreSorted(t *testing.T) {
 	}
 }
 
-// A list of what is owed that is cut off, has something behind its end, or is of another version is
-// an error and no list.
+// A list of owed sums that is truncated, has trailing bytes, or is of another version is an error
+// and gives no list.
 func TestBrokenListIsAnError(t *testing.T) {
 	whole := PackOwed([]Owed{{Bucket{"n", "gpt", "a"}, dayMillis * 7}, {Bucket{"n", "gpt", "b"}, dayMillis * 9}})
 	broken := [][]byte{append(bytes.Clone(whole), 0), append([]byte{9}, whole[1:]...)}
@@ -255,8 +255,8 @@ func TestBrokenListIsAnError(t *testing.T) {
 	}
 }
 
-// A state that was cut off, has something behind its end, is of another version, names no bucket or
-// an instant that is none, is lost state.
+// A state that is truncated, has trailing bytes, is of another version, or has no bucket or an
+// invalid instant, is lost.
 func TestBrokenStateIsLost(t *testing.T) {
 	part := Part{Bucket: Bucket{"n", "gpt", "acme"}, Start: 400_000 * hourMillis}
 	part.Oldest = part.Start
@@ -285,7 +285,7 @@ func TestBrokenStateIsLost(t *testing.T) {
 	if s, err := parse(append([]byte{9}, whole[1:]...)); err == nil {
 		t.Errorf("of another version: %+v", s)
 	}
-	for _, at := range []int64{math.MaxInt64 / 2, math.MinInt64 / 2} { // no instants, but they fit
+	for _, at := range []int64{math.MaxInt64 / 2, math.MinInt64 / 2} { // not valid instants, but they fit
 		for name, edit := range map[string]func(*Part){
 			"a window": func(p *Part) { p.Start = at }, "its oldest record": func(p *Part) { p.Oldest = at },
 			"the window before it":       func(p *Part) { p.Follows = at },
@@ -306,7 +306,7 @@ func TestBrokenStateIsLost(t *testing.T) {
 	}
 }
 
-// No bucket has as many shards as would fit a state: that is a broken one.
+// No bucket has as many shards as would fit in a state: such a state is broken.
 func TestAShardBeyondAllCounts(t *testing.T) {
 	for shard, broken := range map[int]bool{1<<31 - 1: false, 1 << 31: true} {
 		s := State{Parts: []Part{{Bucket: ner, Shard: shard, Start: Hourly.Start(t0),
@@ -318,7 +318,7 @@ func TestAShardBeyondAllCounts(t *testing.T) {
 	}
 }
 
-// Parts are in the order in which a batch is folded: by namespace, then resource, entity, shard, and
+// Parts are in the order in which a batch is folded: by namespace, then resource, entity, shard and
 // time.
 func TestOrderOfParts(t *testing.T) {
 	want := []Part{{Bucket: Bucket{"a", "z", ""}}, {Bucket: Bucket{"b", "a", "z"}},

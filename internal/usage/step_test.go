@@ -12,15 +12,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// A snapshot is read first where nothing tells whether it has counted what came before: of a
-// chain whose creation was not seen, that follows no other one, and whose shard was not charged
-// in the window before. Of a window that is over a creation tells nothing: a later one may have
-// been counted first.
+// A snapshot is read first if it is unclear whether it has counted the earlier tokens: for a chain
+// whose creation was not seen, that follows no other, and whose shard was not charged in the window
+// before. In a finished window even a creation proves nothing: a later one may have been counted
+// first.
 func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
 	born.Born = true
 	chain := func(r Run, fresh bool, follows int64) Part {
-		clock := Hourly.Start(t0) - 1 // the instant that a window begins at is in it
+		clock := Hourly.Start(t0) - 1 // the instant at which a window begins belongs to it
 		if fresh {
 			clock++
 		}
@@ -47,8 +47,8 @@ func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 	}
 }
 
-// A run that tells nothing by itself leaves the snapshot to say what of a limit that has vanished
-// is not counted; beside one that tells something it is written with that.
+// A run without growth leaves it to the snapshot how much of a disappeared limit is uncounted;
+// together with a run that has growth, it is written.
 func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 	still, counts, removed := ran("1", "2", 5, 5), ran("1", "2", 3, 5), ran("1", "2", 5, 5)
 	still.Events, removed.Events, counts.Events = 0, 0, 0
@@ -73,8 +73,8 @@ func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 	}
 }
 
-// A write that goes on from the mark of a snapshot needs no look, whatever life of the shard that is of.
-// It is refused if the mark says other counters, or is of another life.
+// A write that continues from the mark of a snapshot needs no read, whatever the life of the shard.
+// It is refused if the mark has other counters, or is of another life.
 func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
 	for _, c := range []struct {
 		gen, stored uint8
@@ -99,8 +99,8 @@ func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
 	}
 }
 
-// Queries for what was counted before end when every shard is found in a snapshot of an earlier
-// window, but for those of which the batch tells by itself.
+// Queries for earlier counts end when every shard is found in a snapshot of an earlier window,
+// except those that the batch itself explains.
 func TestWhetherEveryShardIsTraced(t *testing.T) {
 	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
 	born.Born = true
@@ -156,7 +156,7 @@ func marked(hours int64, sequence string, used int64) item.Item {
 	}.Item()
 }
 
-// A snapshot that has a mark of every shard says all: earlier ones are not read.
+// A snapshot with a mark of every shard is complete: earlier ones are not read.
 func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
@@ -181,8 +181,8 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	}
 }
 
-// What a shard had consumed before its first record is counted where it was created, if that is
-// certain, by a consistent read; else it is told to be unknown, and not counted.
+// Consumption before the first record is counted in the window of the creation if that is certain,
+// by a consistent read; otherwise it is reported as unknown, and not counted.
 func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 	start := Hourly.Start(t0)
 	all := func(edit func(*Part, *Snapshots)) (Part, Snapshots) {
@@ -241,9 +241,8 @@ func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 	}
 }
 
-// Whatever kind of window is counted, what was consumed before the first record is not known if
-// another aggregator has counted in a window since the creation, be it the first; what it has
-// counted before does not matter.
+// In every kind of window, consumption before the first record is unknown if another aggregator has
+// counted in a window since the creation, even the first; its earlier counts do not matter.
 func TestOthersSinceTheCreation(t *testing.T) {
 	for _, w := range []Window{Hourly, Daily, Monthly} {
 		start := w.Start(t0)
@@ -267,8 +266,8 @@ func TestOthersSinceTheCreation(t *testing.T) {
 	}
 }
 
-// An earlier hour that lacks nothing is not completed, and its day not summed again: the counter was
-// at 100 there, and goes on from 100.
+// An earlier hour that lacks nothing is not completed, and its day not summed again: the counter
+// was at 100 there, and continues from 100.
 func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
@@ -285,8 +284,8 @@ func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
 	}
 }
 
-// An hour before is completed from a consistent read only, and not if another client has counted
-// since, in an hour between or in the present one: what ours did not see, that one saw.
+// An earlier hour is completed only from a consistent read, and not if another client has counted
+// since, in an hour between or in the current one: it saw the records missing here.
 func TestEarlierHoursNeedAConsistentRead(t *testing.T) {
 	foreign := func(hours int64) item.Item {
 		start := Hourly.Start(t0) - hours*hourMillis
@@ -323,7 +322,7 @@ func TestEarlierHoursNeedAConsistentRead(t *testing.T) {
 	}
 }
 
-// A shard whose records all lie behind the mark brings nothing new; one with some behind it does.
+// A shard whose records are all before the mark adds nothing; one with some before it does.
 func TestShardsThatBringNothingNew(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for sequence, want := range map[string][]int{"10": nil, "25": nil, "30": {0}, "40": {0}} {
@@ -334,8 +333,8 @@ func TestShardsThatBringNothingNew(t *testing.T) {
 	}
 }
 
-// Of a shard with more limits than a mark tells apart, each record counts what it changed, and
-// says nothing of what others have changed: here a goes from 5 to 6, then b from 100 to 101.
+// For a shard with more limits than a mark holds, each record counts its own changes, and nothing
+// else: here a goes from 5 to 6, then b from 100 to 101.
 func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
 	var changes []stream.Change
 	for i := range 2 {
@@ -369,7 +368,7 @@ func TestBatchesOfAShardAreOnePart(t *testing.T) {
 		parts[0].Oldest != t0 {
 		t.Fatalf("%+v, want one part since %d with one run to 5", parts, t0)
 	}
-	vanishes := grows("3", 5, 5) // and of another limit nothing is told any more
+	vanishes := grows("3", 5, 5) // and another limit disappears
 	vanishes.Used = append(vanishes.Used, stream.Used{Limit: "tpm", Before: 7, Was: true})
 	other := Extend(parts, Fold([]stream.Change{vanishes}), Hourly)
 	if len(other) != 1 || len(other[0].Runs) != 2 {
@@ -388,7 +387,7 @@ func TestBatchesOfAShardAreOnePart(t *testing.T) {
 	}
 }
 
-// The window of a creation is known where both clocks are certainly in it.
+// The window of a creation is known if both clocks are certainly in it.
 func TestBirth(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for after, want := range map[int64]int64{ // seconds after the turn of the hour
@@ -399,12 +398,12 @@ func TestBirth(t *testing.T) {
 	}
 	for born, want := range map[int64]int64{0: 0, -1800: 0, t0/1000 + 11: 0, t0/1000 + 10: hour} {
 		if got := birth(&stream.Change{Created: t0, OldBorn: born}, Hourly); got != want {
-			t.Errorf("created at %d, told at %d: %d, want %d", born, t0/1000, got, want)
+			t.Errorf("created at %d, reported at %d: %d, want %d", born, t0/1000, got, want)
 		}
 	}
 }
 
-// Each bucket of a batch is decided by itself: of two with one hot shard each, both double.
+// Each bucket of a batch is decided separately: of two with one hot shard each, both double.
 func TestBucketsAreDecidedOneByOne(t *testing.T) {
 	hot := func(entity string) stream.Change {
 		c := spends(0, 1, 1)
@@ -421,7 +420,8 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 	}
 }
 
-// What a run adds to a mark, by what is known of the lives of the shard and of the limit.
+// The growth that a run adds to a mark, depending on what is known of the lives of the shard and of
+// the limit.
 func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 	count := func(limit string, n int64) ledger.Count { return ledger.Count{Limit: limit, Tokens: n} }
 	run := func(gen uint8, from, to int64) Run {
@@ -470,8 +470,8 @@ func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 	}
 }
 
-// A run is written down if it counts something, or says of the shard what its mark does not: that
-// it has another life, or has gone. A run that says nothing new costs no write.
+// A run is written if it counts something, or shows something new about its shard: another life, or
+// its removal. Any other run costs no write.
 func TestRunsThatAreWrittenDown(t *testing.T) {
 	at := func(n uint64) ledger.Position {
 		return ledger.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// The parts of a month are its days and no other; of one that has begun, until tomorrow.
+// The parts of a month are exactly its days; for an unfinished month, until tomorrow.
 func TestPartsOfAMonthAreItsDays(t *testing.T) {
 	o := Owed{Bucket: Bucket{"ns", "r", "e"}}
 	feb, next := at("2024-02-01T00:00:00.000Z"), at("2024-03-01T00:00:00.000Z")
@@ -33,8 +33,8 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 	}
 }
 
-// The hours of a day are read as they are, not as they were a second ago: they were just written, and
-// who sums last must see them all. The query spans the hours of the day, and no other's.
+// The hours of a day are read consistently: they were just written, and the last sum must see them
+// all. The query covers the hours of the day, and no other's.
 func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	o := Owed{Bucket: Bucket{"ns", "r", "e"}}
 	q := o.PartsQuery(Daily, at("2024-02-01T00:00:00.000Z"))
@@ -45,8 +45,8 @@ func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	}
 }
 
-// A sum keeps what it has counted and its parts no longer show, if they have lost something: if they
-// have fewer records than it, or may have expired. Where they have given tokens back, it follows them.
+// A sum keeps counts that its parts no longer show if they have lost something: if they have fewer
+// records than it, or may have expired. If they have given tokens back, it follows them.
 func TestSumsKeepLostParts(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(w Window, tokens, events int64) ledger.Snapshot {
@@ -59,7 +59,7 @@ func TestSumsKeepLostParts(t *testing.T) {
 		s.Marks = map[int]ledger.Mark{0: {At: ledger.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
 		return s
 	}
-	counted := marked(snapshot(Daily, 50, 5), "5") // while days were the shortest windows
+	counted := marked(snapshot(Daily, 50, 5), "5") // while days were the finest windows
 	sum := func(base *ledger.Amount) item.Item {
 		s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}}.sum(Daily, day)
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
@@ -110,8 +110,8 @@ func TestSumsKeepLostParts(t *testing.T) {
 	}
 }
 
-// What a query finds besides the hours of a day is not counted, and does not replace a day of another
-// aggregator: hours of another resource whose name begins alike, or of another day, and what is no hour.
+// Other results of the query are not counted, and do not replace another aggregator's day: hours of
+// a resource with the same beginning, or of another day, and items that are not hours.
 func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(resource string, w Window, hours int64) item.Item {
@@ -119,7 +119,7 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: resource, Window: string(w), Part: w.Part(start),
 			Start: layout.Timestamp(start), Counts: map[string]int64{"rpm": 1}, Events: 1}.Item()
 	}
-	unnamed := snapshot("r", Hourly, 2) // another client's, which says its resource in the key only
+	unnamed := snapshot("r", Hourly, 2) // another client's, with its resource only in the key
 	delete(unnamed, "resource")
 	s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Daily, Of: Hourly, Start: day,
 		Until: Daily, Days: 90, Parts: []item.Item{nil, unnamed, snapshot("r", Hourly, 3), snapshot("r", Hourly, 23),
@@ -130,7 +130,7 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 		!slices.Equal(ledger.SummedOf(it).Parts, []int{2, 3, 23}) {
 		t.Errorf("%+v of %v", got, ledger.SummedOf(it).Parts)
 	}
-	for tokens, want := range map[int64]bool{3: true, 4: false} { // more than the hours of the day have
+	for tokens, want := range map[int64]bool{3: true, 4: false} { // more than the hours of the day
 		s.Parts[0] = ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(Daily),
 			Part: Hourly.Part(day), Start: layout.Timestamp(day), Counts: map[string]int64{"rpm": tokens}}.Item()
 		_, due := s.Replaced()
@@ -138,8 +138,8 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	}
 }
 
-// A stored month knows the sum of all days but the last: when only that one has changed, it
-// is all that is read.
+// A stored month has the sum of all days except the last: if only that one has changed, it alone is
+// read.
 func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	month := at("2024-02-01T00:00:00.000Z")
 	day := func(n int, tokens int64) item.Item {
@@ -165,7 +165,7 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	if s.Changed = month + 2*dayMillis; !s.Last() {
 		t.Error("the third of three days is not taken for the last")
 	}
-	older := s.sum(Monthly, month) // of a release that kept no rest
+	older := s.sum(Monthly, month) // of a release without a rest
 	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, ledger.Amount{Events: 3}
 	u, _ := older.Update(nil)
 	whole := s
@@ -182,9 +182,9 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	}
 }
 
-// A sum has all its parts where none that it was made of is missing by the hour that is
-// counted: a day its hours, a month its days, or its hours where no day was stored. What a
-// sum holds of parts that have expired is nowhere else.
+// A sum has all its parts if none of them is missing up to the counted hour: a day its hours, a
+// month its days, or the hours of a day that was not stored. Counts of expired parts are only in
+// the sum.
 func TestWhetherASumHasItsParts(t *testing.T) {
 	month := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(w Window, start int64) item.Item {

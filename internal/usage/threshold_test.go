@@ -16,10 +16,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// budget is a quota by the calendar that is whole again every two hours.
+// budget is a calendar quota that is whole again every two hours.
 var budget = bucket.Limit{Name: "budget", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"}
 
-// left is an image of shard k of n with so much left of a quota.
+// left returns an image of shard k of n with the rest of a quota.
 func left(l bucket.Limit, k, n int, milli int64) table.Shard {
 	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New([]bucket.Limit{l}, k, n, t0)}
 	b.State.Slots[b.State.Index(l.Name)].Tokens = milli
@@ -30,12 +30,12 @@ func shows(b table.Shard, sequence int) stream.Change {
 	return stream.Change{Operation: stream.Modify, Sequence: fmt.Sprint(sequence), Created: t0, New: b}
 }
 
-// told returns what a batch tells of, as "limit percent spent/quota".
+// told returns the reports of a batch, as "limit percent spent/quota".
 func told(changes ...stream.Change) (out []string) {
 	for _, s := range Decide(Fold(changes), t0, conf).Spendings {
 		for _, these := range s.Thresholds(t0, conf) {
 			if len(these) == 0 {
-				out = append(out, "nothing") // that is not to be said
+				out = append(out, "nothing") // an invalid report
 			}
 			for _, t := range these {
 				out = append(out, fmt.Sprintf("%s %d %d/%d", t.Limit, t.Percent, t.Spent, t.Quota))
@@ -100,8 +100,8 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 	}
 }
 
-// A batch says nothing of thresholds, and so costs no read for them, if no quota has reached one, or if
-// a divided bucket has no quotas.
+// A batch causes no read for thresholds if no quota has reached one, or if a divided bucket has no
+// quotas.
 func TestBatchesWithoutThresholds(t *testing.T) {
 	for name, b := range map[string]table.Shard{
 		"little is spent": left(budget, 0, 1, 9_000), "a rate": left(limits()[0], 0, 1, 0),
@@ -112,8 +112,8 @@ func TestBatchesWithoutThresholds(t *testing.T) {
 	}
 }
 
-// A bucket above a threshold is looked at again only when it reaches the next one, when an
-// hour begins, and when it was divided.
+// A bucket above a threshold is checked again only when it reaches the next one, when an hour
+// begins, and when it was divided.
 func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 	grows := func(left0, milli int64, edit func(*stream.Change)) stream.Change {
 		c := shows(left(budget, 0, 1, left0), 1)
@@ -145,8 +145,8 @@ func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 	}
 }
 
-// The record outlives the period by as long as snapshots outlive their window, and has a key
-// of its own for each percent of each period.
+// The record outlives the period as long as snapshots outlive their window, and has a separate key
+// for each percentage of each period.
 func TestThresholdOutlivesItsPeriod(t *testing.T) {
 	b := left(budget, 0, 1, 2_000)
 	p := Decide(Fold([]stream.Change{shows(b, 7)}), t0, conf)
@@ -162,8 +162,8 @@ func TestThresholdOutlivesItsPeriod(t *testing.T) {
 	}
 }
 
-// A divided bucket is added up: of two shares of 5 that 4 and 1 were taken of, half of the
-// whole is spent, which neither image says.
+// A divided bucket is added up: if 4 and 1 were taken from two shares of 5, half of the whole is
+// spent, which neither image shows.
 func TestSharesAreAddedUp(t *testing.T) {
 	of := func(a, b table.Shard) (out []string) {
 		s := Decide(Fold([]stream.Change{shows(a, 9), shows(b, 8)}), t0, conf).Spendings
@@ -204,8 +204,8 @@ func TestSharesAreAddedUp(t *testing.T) {
 	}
 }
 
-// What was read of a bucket while it was divided anew says nothing; shards of different counts
-// do, once nothing is on its way.
+// Shards read while a bucket was divided again prove nothing; shards with different counts are
+// fine, if no change is under way.
 func TestShardsMustFit(t *testing.T) {
 	for _, c := range []struct {
 		shards string // shard/count, and so on
@@ -213,7 +213,7 @@ func TestShardsMustFit(t *testing.T) {
 	}{
 		{"0/1", true},
 		{"0/2 1/2", true},
-		{"0/2", false},     // 1 was read before it was there, or is lost
+		{"0/2", false},     // 1 was read before it existed, or is lost
 		{"0/1 1/2", false}, // 0 was read before it was divided
 		{"1/2", false},
 		{"0/4 1/2 2/4", true},
@@ -238,7 +238,7 @@ func TestShardsMustFit(t *testing.T) {
 	}
 }
 
-// All shards of a bucket that is divided as far as can be are added up.
+// All shards of a bucket with the greatest count are added up.
 func TestAsManyShardsAsCanBe(t *testing.T) {
 	for n, want := range map[int]bool{1024: true, 2048: false} {
 		var shards []table.Shard
@@ -249,7 +249,7 @@ func TestAsManyShardsAsCanBe(t *testing.T) {
 	}
 }
 
-// A count that no bucket of ours has is not read: it would be a million keys.
+// A count beyond our configurations is not read: it would be a million keys.
 func TestForeignCountsAreNotRead(t *testing.T) {
 	b := left(budget, 0, 1, 0)
 	b.State.Shards = 1 << 20
@@ -275,7 +275,7 @@ func TestForeignCountsAreNotRead(t *testing.T) {
 	}
 }
 
-// Percents are exact at every size, by rational numbers.
+// Percentages are exact at every size, compared with rational numbers.
 func TestPercentsAreExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -297,8 +297,8 @@ func TestPercentsAreExact(t *testing.T) {
 	}
 }
 
-// A limit has its own percents, or else those of all; with none it reports nothing, and a divided
-// bucket of nothing else is not read.
+// A limit has its own percentages, or the default ones; with none it reports nothing, and a divided
+// bucket with only such limits is not read.
 func TestPercentsOfOnesOwn(t *testing.T) {
 	own := conf
 	own.Percents = map[string][]int{"": {90}, "budget": {20, 60}, "silent": {}}

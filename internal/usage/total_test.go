@@ -18,7 +18,7 @@ import (
 
 var t0 = at("2023-11-14T22:13:20.000Z")
 
-// change is a change of entity e, resource r that took so many tokens of rpm.
+// change returns a change of entity e, resource r that took tokens of rpm.
 func change(shard int, seq string, created, rpm int64) stream.Change {
 	return stream.Change{
 		Operation: stream.Modify, Sequence: seq, Created: created, OldShards: 1,
@@ -42,8 +42,8 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	check.Equal(t, got[0].last(), &changes[1], "the last change is not the one with the highest sequence number")
 }
 
-// A stream that was made anew numbers its records from the beginning: they come after all of the one
-// before, in whatever order a batch has them.
+// A stream that was enabled again numbers its records from the beginning: they come after all
+// records of the previous stream, in whatever order a batch has them.
 func TestRecordsOfTwoStreams(t *testing.T) {
 	old, anew := change(0, "900", t0, 1), change(0, "5", t0, 2)
 	old.Stream, anew.Stream = 1, 2
@@ -54,7 +54,7 @@ func TestRecordsOfTwoStreams(t *testing.T) {
 	}
 }
 
-// A shard's part of a batch is resumed from its lowest sequence number, which is a number: 9 comes
+// A shard's part of a batch resumes at its lowest sequence number, compared as numbers: 9 comes
 // before 10. In another stream a lower one may come later.
 func TestLowestSequenceNumber(t *testing.T) {
 	for want, sequences := range map[string][]string{
@@ -74,7 +74,7 @@ func randomChanges(r *rand.Rand, n int) []stream.Change {
 		out[i] = change(r.IntN(3), fmt.Sprint(r.IntN(200)), t0+int64(r.IntN(5_000_000)), int64(r.IntN(9)-2))
 		out[i].New.Entity = string(rune('a' + r.IntN(3)))
 	}
-	for i := range out { // the same record says the same
+	for i := range out { // equal records are equal
 		for j := range i {
 			a, b := &out[i], out[j]
 			if a.Sequence == b.Sequence && a.New.Entity == b.New.Entity && a.New.State.Shard == b.New.State.Shard {
@@ -109,8 +109,7 @@ func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
 	}
 }
 
-// ran is a run of records from one sequence number to another, by which the counter of rpm
-// went from so much to so much.
+// ran returns a run of records between two sequence numbers, by which the counter of rpm grew.
 func ran(first, last string, from, to int64) Run {
 	return Run{First: ledger.PositionOf(1, first), Last: ledger.PositionOf(1, last), Events: 2,
 		From: []ledger.Count{{Limit: "rpm", Tokens: from}}, To: []ledger.Count{{Limit: "rpm", Tokens: to}}}
@@ -130,8 +129,8 @@ func TestTotalsByWindow(t *testing.T) {
 	}
 }
 
-// One write carries 32 shards of a bucket, in whatever state they are: with two limits each, it
-// stays within what DynamoDB takes. The next shards are counted by another write.
+// One write includes 32 shards of a bucket, in any state: with two limits each, it stays within
+// DynamoDB's bounds. Further shards are counted by another write.
 func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 	for shards, want := range map[int][]int{1: {1}, 32: {32}, 33: {32, 1}, 80: {32, 32, 16}} {
 		var parts []Part
@@ -152,7 +151,7 @@ func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 	}
 }
 
-// Progress tells apart what a snapshot has counted of a total, what lies behind its marks, and
+// Progress distinguishes what a snapshot has counted of a total, what lies before its marks, and
 // what is left. Here the counter goes from 10 to 17 with the records 20 to 30.
 func TestProgress(t *testing.T) {
 	runs := []Run{ran("20", "30", 10, 17)}
@@ -187,8 +186,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// One query finds the ten latest snapshots up to the total's own, which is one of them: half a
-// read unit.
+// One query finds the ten latest snapshots up to the total's own, which is one of them: half a read
+// unit.
 func TestOneQueryFindsTenSnapshots(t *testing.T) {
 	const at = 1_700_000_000_000
 	db := memdynamo.New(func() int64 { return at })
@@ -206,14 +205,14 @@ func TestOneQueryFindsTenSnapshots(t *testing.T) {
 		startOf(page.Items[9]) != Hourly.Start(at)-9*hourMillis {
 		t.Errorf("%d snapshots, %v", len(page.Items), err)
 	}
-	total.Start = Hourly.Start(at) - 12*hourMillis // two are left, and those of another resource are none
+	total.Start = Hourly.Start(at) - 12*hourMillis // two are left, without those of another resource
 	if page, err := db.List(t.Context(), total.PreviousQuery()); err != nil || len(page.Items) != 2 {
 		t.Errorf("%d of the first two snapshots, %v", len(page.Items), err)
 	}
 }
 
-// Of what the query finds, one is the total's own snapshot, those of its kind are earlier ones, and a
-// day is neither.
+// Among the results of the query, one is the total's own snapshot, those of its kind are earlier
+// ones, and a day is neither.
 func TestQueriesKeepSnapshotsOfTheirKind(t *testing.T) {
 	snapshot := func(w Window, hours int64) item.Item {
 		start := w.Start(t0 - hours*hourMillis)

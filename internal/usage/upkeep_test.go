@@ -23,7 +23,7 @@ func limits() []bucket.Limit {
 	}
 }
 
-// spends is a change that takes rpm tokens from a full bucket at t0.
+// spends returns a change that takes rpm tokens from a full bucket at t0.
 func spends(shard, shards int, rpm int64) stream.Change {
 	c := change(shard, "5", t0, rpm)
 	c.OldShards = shards
@@ -58,10 +58,10 @@ func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
 	check.Equal(t, len(decide(t0+1000, back).Refills), 0, "gives back to a debt: refills")
 }
 
-// A refill comes from an image that is as old as the stream is late. If others took up to 2 % of the
-// capacity of a full limit since, that limit shows so much less. If they took more, the refill is refused.
+// A refill's image is as old as the stream is late. If others took up to 2 % of the capacity of a
+// full limit since, that limit shows that much less. If they took more, the refill is refused.
 func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
-	c := spends(0, 1, 400) // rpm is low, and the 40,000 tokens of tpm are all there
+	c := spends(0, 1, 400) // rpm is low, and all 40,000 tokens of tpm are left
 	r := decide(t0+500, c).Refills[0]
 	for taken, want := range map[int64]bool{0: true, 800: true, 801: false} {
 		b := c.New
@@ -74,8 +74,8 @@ func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
 	}
 }
 
-// A meter below half is refilled before it seems empty: other clients, which never
-// refill it, double the shards when it does.
+// A meter below half is refilled before it seems empty: otherwise other clients, which never refill
+// it, double the shards.
 func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 	for tokens, want := range map[int64]int{499_999: 1, 500_000: 0} {
 		c := spends(0, 1, 1)
@@ -105,7 +105,7 @@ func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	check.Equal(t, len(p.Refills)+len(p.Reshardings)+len(p.Lifetimes), 0, "plan %+v", p)
 }
 
-// A shard that a batch removes needs nothing, whatever its records before say.
+// A shard that a batch removes needs nothing, whatever its earlier records show.
 func TestRemovedShardsNeedNothing(t *testing.T) {
 	hot := spends(0, 1, 400)
 	hot.New.State.Slots[2].Tokens = 999
@@ -124,7 +124,7 @@ func TestRemovedShardsNeedNothing(t *testing.T) {
 func TestHotShardZeroDoubles(t *testing.T) {
 	c := spends(0, 1, 1)
 	c.New.State.Slots[2].Tokens = 999
-	c.Created = t0 + 900 // known to the second: nothing is credited
+	c.Created = t0 + 900 // precise to the second: nothing is credited
 	p := decide(t0+5000, c)
 	if len(p.Reshardings) != 1 || !p.Reshardings[0].double || p.Reshardings[0].Count != 2 || len(p.Refills) != 0 {
 		t.Fatalf("plan %+v", p)
@@ -172,9 +172,9 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// A count that no configuration allows, or at which a share holds no token, is
-// somebody's mistake. Following it would cost a write or more per shard, a million
-// of them for one bad attribute: shard 0 merges at once.
+// A count that no configuration allows, or at which a share holds no token, is a mistake. Following
+// it would cost at least a write per shard, a million for one bad attribute: shard 0 merges
+// immediately.
 func TestAbsurdCountsAreNotFollowed(t *testing.T) {
 	for _, c := range []struct {
 		rpm        int64 // capacity and refill
@@ -203,8 +203,8 @@ func TestAbsurdCountsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A key at DynamoDB's ceiling never exhausts a meter that refills as fast: what
-// would exhaust it is refused and not in the stream. It is split all the same.
+// A key at DynamoDB's limit never exhausts a meter that refills as fast: further writes are refused
+// and not in the stream. It is still split.
 func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 	atCeiling := func(perSecond int, spread int64) []stream.Change {
 		var out []stream.Change

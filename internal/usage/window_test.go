@@ -66,9 +66,8 @@ func TestWindowEnd(t *testing.T) {
 	}
 }
 
-// A snapshot outlives its window, and that of which it is a part, by the days that are
-// configured. Were it gone
-// earlier, what its window still brings would be counted from zero.
+// A snapshot outlives its window, and the longer one around it, by the configured days. If it was
+// removed earlier, later counts of its window would start from zero.
 func TestSnapshotOutlivesItsWindow(t *testing.T) {
 	const day = 86_400
 	for _, c := range []struct {
@@ -91,7 +90,7 @@ func TestSnapshotOutlivesItsWindow(t *testing.T) {
 	}
 }
 
-// Whatever order windows are named in, the shortest is counted and the others are sums.
+// In whatever order windows are named, the shortest is counted and the others are sums.
 func TestKindsOfWindowsByLength(t *testing.T) {
 	for _, c := range []struct{ named, want []Window }{
 		{[]Window{Monthly, Hourly}, []Window{Hourly, Monthly}}, {[]Window{Daily}, []Window{Daily}},

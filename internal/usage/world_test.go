@@ -16,19 +16,20 @@ import (
 )
 
 // A world of counting: the counters of the shards of two buckets grow at random times over some
-// hours, and tell of it in records. Batches of them are lost, come again with all that follow, or
-// are played again by themselves; invocations are repeated, and answers to writes are lost.
-// Shards change their generation, and are removed and made anew. The truth is kept beside.
+// hours, and are reported in records. Batches of records are lost, are repeated with all that
+// follow, or are replayed separately; invocations are repeated, and answers to writes are lost.
+// Shards change their generation, and are removed and created again. The truth is recorded
+// separately.
 type world struct {
 	*loadchecktest.World
 	t      *testing.T
-	lossy  bool // batches get lost, but for the last ones
-	again  bool // some come again
+	lossy  bool // batches get lost, except the last ones
+	again  bool // some are repeated
 	shards map[shardOf]*living
 	used   map[string]int64           // tokens, by resource
 	denied map[string]int64           // requests
 	hours  map[string]map[int64]spent // the same by hour
-	nobody map[string]int64           // used in records that were lost, in an hour that nobody can tell
+	nobody map[string]int64           // used in lost records, in an unknown hour
 	seq    int
 }
 
@@ -37,7 +38,7 @@ type shardOf struct {
 	shard    int
 }
 
-// living is a shard that is there.
+// living is an existing shard.
 type living struct {
 	used, denied, born, charged, generation int64
 	seen                                    bool // a record of it was delivered
@@ -48,7 +49,7 @@ type spent struct{ tokens, events, denied int64 }
 
 const worldHour = 3_600_000
 
-// use lets a shard use some tokens, and returns the record that tells so.
+// use makes a shard use tokens, and returns the record of it.
 func (w *world) use(of shardOf, tokens int64) stream.Change {
 	s := w.shards[of]
 	c := stream.Change{Operation: stream.Modify, Created: w.Now, OldShards: 1}
@@ -77,7 +78,7 @@ func (w *world) use(of shardOf, tokens int64) stream.Change {
 	return w.told(c, of, append(counters, u)...)
 }
 
-// removed removes a shard, and returns the record that tells so.
+// removed removes a shard, and returns the record of it.
 func (w *world) removed(of shardOf) stream.Change {
 	s := w.shards[of]
 	delete(w.shards, of)
@@ -165,7 +166,7 @@ func (w *world) reads(t *Total) Snapshots {
 	return known
 }
 
-// sums sums the hours of each day into it, as often as it likes.
+// sums sums the hours of each day into it, any number of times.
 func (w *world) sums() {
 	for resource, hours := range w.hours {
 		days := map[int64]bool{}
@@ -188,8 +189,8 @@ func (w *world) sums() {
 	}
 }
 
-// delivers notes which shards were seen. What one has used before is counted in the hour in which it
-// was created; 10 s around its turn nobody knows which that is (see [birth]).
+// delivers records which shards were seen. Earlier consumption of a shard is counted in the hour of
+// its creation; within 10 s of its turn it is unknown which hour that is (see [birth]).
 func (w *world) delivers(batch []stream.Change, lost bool) {
 	for _, c := range batch {
 		s := w.shards[shardOf{c.New.Resource, c.New.State.Shard}]
@@ -205,7 +206,7 @@ func (w *world) delivers(batch []stream.Change, lost bool) {
 	}
 }
 
-// counted is what the hours of a resource say, and each hour and day.
+// counted returns the counts of a resource's hours in total, and by hour and day.
 func (w *world) counted(resource string) (all spent, hours, days map[int64]spent) {
 	hours, days = map[int64]spent{}, map[int64]spent{}
 	for _, it := range w.Items {
@@ -227,7 +228,7 @@ func (w *world) counted(resource string) (all spent, hours, days map[int64]spent
 	return all, hours, days
 }
 
-// Step lives through a whole history of some records.
+// Step runs a whole history of some records.
 func (w *world) Step() {
 	records := 4 + w.IntN(40)
 	var all []shardOf
@@ -241,7 +242,7 @@ func (w *world) Step() {
 		w.Now += int64(w.IntN(worldHour / 3))
 		of, last := all[w.IntN(len(all))], i >= records-len(all)
 		if last {
-			of = all[i-(records-len(all))] // each tells once more where it stands
+			of = all[i-(records-len(all))] // each shows its counters once more
 		}
 		if !w.lossy && !last && w.shards[of] != nil && w.IntN(8) == 0 {
 			batch = append(batch, w.removed(of))
@@ -257,7 +258,7 @@ func (w *world) Step() {
 			continue
 		}
 		from := len(sent) - 1
-		if w.again && w.IntN(4) == 0 { // the stream goes back, and all batches since come again
+		if w.again && w.IntN(4) == 0 { // the stream goes back, and all batches since are repeated
 			from = w.IntN(len(sent))
 		}
 		for _, b := range sent[from:] {
@@ -273,13 +274,13 @@ func (w *world) Step() {
 		if w.IntN(2) == 0 {
 			w.sums()
 		}
-		if parts = nil; w.again && w.IntN(4) == 0 { // somebody plays an old batch again, perhaps a lost one
+		if parts = nil; w.again && w.IntN(4) == 0 { // an old batch is replayed, perhaps a lost one
 			w.countsParts(Extend(nil, Fold(sent[w.IntN(len(sent))]), Hourly))
 		}
 	}
 }
 
-// End demands that the hours of a resource are what was used in them, and its days the sum of their hours.
+// End requires that the hours of a resource equal its usage, and its days the sum of their hours.
 func (w *world) End() {
 	w.sums()
 	for resource, want := range w.used {
@@ -311,9 +312,9 @@ func (w *world) End() {
 	}
 }
 
-// What was used is counted once, in its hour as long as every record comes, and in all also
-// where batches are lost: the next record tells of what they had. The number of records is exact
-// where no batch comes again in other pieces.
+// Usage is counted once, in its hour if every record arrives, and in total even if batches are
+// lost: the next record shows their usage. The number of records is exact unless batches are
+// repeated in other pieces.
 func TestWorldsAreCountedExactly(t *testing.T) {
 	loadchecktest.Kind[*world]{Steps: 1, Worlds: 1500, New: func(seed uint64, _ string) *world {
 		w := &world{World: loadchecktest.New(seed, 77), t: t, lossy: seed%2 == 1, again: seed%4 > 1,
