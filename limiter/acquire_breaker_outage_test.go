@@ -153,7 +153,7 @@ func TestThrottledWritesAreSentAgain(t *testing.T) {
 			var told atomic.Int64
 			l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventThrottled, func(e Event) {
 				if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err == nil {
-					t.Errorf("told %+v", e)
+					t.Errorf("reported %+v", e)
 				}
 			})})
 			req := asks(Costs{"rpm": 1}, rpm10)
@@ -200,7 +200,7 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 				var told atomic.Int64
 				l := w.process(Options{Timeout: 2 * time.Second, Observe: only(EventThrottled, func(e Event) {
 					if told.Add(1); e.Err == nil || e.Entity != "" && e.Entity != acme {
-						t.Errorf("told %+v", e)
+						t.Errorf("reported %+v", e)
 					}
 				})})
 				w.configure(l, "", "", rpm10)
@@ -223,7 +223,7 @@ func TestThrottledReadsOfAColdProcess(t *testing.T) {
 					time.Sleep(2 * time.Second) // a probe ends
 					w.advance(2 * time.Second)
 					if n := w.db.Stats().Reads; n != 1 || told.Load() != 1 || w.shards(l, acme, gpt) != nil {
-						t.Errorf("call %d: %d reads, told of %d, shards %v; want one, one and none", i, n, told.Load(),
+						t.Errorf("call %d: %d reads, %d reported, shards %v; want one, one and none", i, n, told.Load(),
 							w.shards(l, acme, gpt))
 					}
 				}

@@ -195,7 +195,7 @@ func TestADamagedBucketOfACascade(t *testing.T) {
 					lease, err := l.Acquire(t.Context(), req)
 					d.told(t, fmt.Sprintf("%s, %s", who, policy), lease, err)
 					if took := d.w.rpmOf(d.l, other) - before; took != 0 && err != nil || took != 1 && err == nil {
-						t.Errorf("%s: told %v, and %s was charged %d", who, err, other, took)
+						t.Errorf("%s: %v, and %s was charged %d", who, err, other, took)
 					}
 				}
 				l.desks.Wait()

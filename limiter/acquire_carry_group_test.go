@@ -259,7 +259,7 @@ func TestManyCancelledAfterTheGroupWentOut(t *testing.T) {
 			for _, one := range group[:3] {
 				crowd.want(one, "unknown")
 			}
-			check.Equal(t, fmt.Sprint(events), c.events, "%s: told of rollbacks %v", c.name, events)
+			check.Equal(t, fmt.Sprint(events), c.events, "%s: reported rollbacks %v", c.name, events)
 			crowd.settled(c.left)
 		})
 	}
@@ -465,7 +465,7 @@ func TestWritesOfGroupsAreReported(t *testing.T) {
 					sent = 3
 				}
 				if told.Load() != sent {
-					t.Errorf("%d writes were told of, and %d sent", told.Load(), sent)
+					t.Errorf("%d writes were reported, and %d sent", told.Load(), sent)
 				}
 			})
 		})

@@ -80,7 +80,7 @@ func TestDenyingLevelTakesNoPrefetchedTokens(t *testing.T) {
 				cost := w.costs(l)
 				l.opts.Observe = only(EventAcquire, func(e Event) {
 					if e.Writes > 0 || e.Ahead {
-						t.Errorf("told %+v for what is known", e)
+						t.Errorf("reported %+v for a known denial", e)
 					}
 				})
 				for range 3 {
@@ -164,7 +164,7 @@ func TestCascadeLevelsFromPrefetchOrTable(t *testing.T) {
 			w.db.ResetStats()
 			lease := must(t, l, stored(Costs{"rpm": 2}))
 			if len(events) != 1 || events[0].Ahead != (set == 1<<len(all)-1) {
-				t.Fatalf("levels %03b: told %+v", set, events)
+				t.Fatalf("levels %03b: reported %+v", set, events)
 			}
 			for i, le := range lease.levels() {
 				held := set&(1<<i) != 0

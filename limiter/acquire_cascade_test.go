@@ -322,7 +322,7 @@ func TestChargedLevelsThatStayAreUnknown(t *testing.T) {
 				t.Errorf("%v, then %v: %v", c.child, c.back, err)
 			}
 			if _, unsettled := errors.AsType[*SettleError](err); !unsettled {
-				t.Errorf("%v, then %v: %v does not tell that the parent was not given back", c.child, c.back, err)
+				t.Errorf("%v, then %v: %v does not say that the parent was not given back", c.child, c.back, err)
 			}
 			w.db.SetHook(nil)
 			before["org"] += 2
@@ -593,9 +593,9 @@ func TestCascadeFirstUseRaces(t *testing.T) {
 			continue
 		}
 		if child, org := w.spent(l, acme), w.spent(l, "org"); err != nil || child < 3 || org < 3 || child > 4 || org > 5 {
-			t.Errorf("%s created by somebody else: %v, %d and %d were charged", c.rivals, err, child, org)
+			t.Errorf("%s created by another process: %v, %d and %d were charged", c.rivals, err, child, org)
 		}
-		check.Equal(t, fmt.Sprint(calls), c.calls, "%s created by somebody else", c.rivals)
+		check.Equal(t, fmt.Sprint(calls), c.calls, "%s created by another process", c.rivals)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestRaisedLimitFillsWithoutAGrant(t *testing.T) {
 			}
 			w.advance(time.Millisecond)
 			if _, err = l.Acquire(t.Context(), req); err != nil && c.shards == 1 {
-				t.Fatalf("%v, from %v: at the told instant %v", c.limit, c.old, err)
+				t.Fatalf("%v, from %v: at the reported instant %v", c.limit, c.old, err)
 			}
 		}
 		w.sharesAddUp(l)
@@ -185,7 +185,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 		yielded := 0
 		observe := only(EventYield, func(e Event) {
 			if yielded++; e.Limits[0].Name != "rpm" || e.Entity != acme || e.Resource != gpt {
-				t.Errorf("%s: told of %+v", c.name, e)
+				t.Errorf("%s: reported %+v", c.name, e)
 			}
 		})
 		releases := []*Limiter{
@@ -217,7 +217,7 @@ func TestTwoReleasesDoNotFlipABucket(t *testing.T) {
 			t.Errorf("%s: %d flips and %d writes for %d grants", c.name, flips, writes, granted)
 		}
 		if yielded == 0 || yielded > 24 || seen[c.new[0].Capacity] < 300 {
-			t.Errorf("%s: told %d times, capacity %v", c.name, yielded, seen)
+			t.Errorf("%s: reported %d times, capacity %v", c.name, yielded, seen)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestStaleConfigurationYields(t *testing.T) {
 		for range 3 {
 			lease := must(t, stale, stored(Costs{"rpm": 1}))
 			if got := lease.Status()[0].Capacity; got != n || w.capacity(stale) != n {
-				t.Fatalf("changed to %d: the stale process goes by %d, stored is %d", n, got, w.capacity(stale))
+				t.Fatalf("changed to %d: the stale process uses %d, stored is %d", n, got, w.capacity(stale))
 			}
 			must(t, fresh, stored(Costs{"rpm": 1}))
 			w.advance(time.Second)

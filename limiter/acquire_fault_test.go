@@ -193,7 +193,7 @@ func acquireUnderFault(t *testing.T, s situation, nth int, f fault, policy Polic
 	}
 	if len(told) != 1 || told[0].Outcome() != f.outcome() ||
 		(told[0].Policy == policy) != (lease != nil && !charged) {
-		t.Fatalf("told of %+v, want %s", told, f.outcome())
+		t.Fatalf("reported %+v, want %s", told, f.outcome())
 	}
 	if took > l.opts.Timeout || f.whole && took < l.opts.Timeout {
 		t.Fatalf("took %s, the bound is %s", took, l.opts.Timeout)

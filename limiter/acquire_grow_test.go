@@ -42,7 +42,7 @@ func TestSplitIsReportedByTheProcessThatSplits(t *testing.T) {
 		l.desks.Wait()
 	}
 	if n := l.desks.Of(acmeGPT).ReadAll(l.now()); len(told) != 0 || n != 2 {
-		t.Errorf("told %+v, and %d shards are known", told, n)
+		t.Errorf("reported %+v, and %d shards are known", told, n)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
 						lease := w.eventually(l, asks(Costs{"rpm": cost}, limit), 12)
 						if cost == capacity {
 							if n := drain(t, w.process(Options{}), one); n > 0 {
-								t.Fatalf("%d granted beside the whole capacity", n)
+								t.Fatalf("%d granted in addition to the whole capacity", n)
 							}
 						}
 						held := w.held(l, limit)

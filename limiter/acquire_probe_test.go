@@ -97,7 +97,7 @@ func TestProbingRequestWaitsForAMoment(t *testing.T) {
 			}
 			time.Sleep(c.answers)
 			if l.desks.Breaker.Open() {
-				t.Errorf("answered after %s, and nobody is let through", c.answers)
+				t.Errorf("answered after %s, and no request is let through", c.answers)
 			}
 			must(t, l, req)
 		})
@@ -138,7 +138,7 @@ func TestAHotParentIsTheTroubleOfItsChildren(t *testing.T) {
 			}
 		}
 		if l.desks.Breaker.Open() {
-			t.Error("nobody is let through")
+			t.Error("no request is let through")
 		}
 		w.db.SetHook(nil)
 		time.Sleep(desk.ProbesEvery)
@@ -166,7 +166,7 @@ func TestFailedProbesAreNotReported(t *testing.T) {
 		must(t, l, req)
 		if len(told) != 2 || !told[0].Open || store.KindOf(told[0].Err) != store.Unknown || told[1].Open ||
 			told[1].Err != nil {
-			t.Errorf("told %+v", told)
+			t.Errorf("reported %+v", told)
 		}
 	})
 }
@@ -247,13 +247,13 @@ func TestEveryThrottledCallIsReported(t *testing.T) {
 			db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
 			s := newLimiter(db, ns, Options{MaxBuckets: 1, Observe: func(_ context.Context, e Event) {
 				if e.Kind != EventThrottled || store.KindOf(e.Err) != store.Throttled {
-					t.Errorf("%s: told %+v", name, e)
+					t.Errorf("%s: reported %+v", name, e)
 				}
 				told = append(told, fmt.Sprint(e.Entity, "/", e.Resource))
 			}}).store
 			err := c.call(s)
 			if want := c.want; kind == store.Throttled && !slices.Equal(told, want) || kind != store.Throttled && told != nil {
-				t.Errorf("%s, %v: told of %q, want %q", name, err, told, want)
+				t.Errorf("%s, %v: reported %q, want %q", name, err, told, want)
 			}
 			if c.want != nil && store.KindOf(err) != kind {
 				t.Errorf("%s: %v, want the error of the call", name, err)
@@ -326,7 +326,7 @@ func TestCanceledCallersAreNoFailures(t *testing.T) {
 			cancel()
 		}
 		if failed != 0 || canceled != calls {
-			t.Errorf("told of %d failures and %d canceled calls, want 0 and %d", failed, canceled, calls)
+			t.Errorf("reported %d failures and %d canceled calls, want 0 and %d", failed, canceled, calls)
 		}
 		check.Equal(t, l.desks.Breaker.Silent, 0, "the breaker has heard silences")
 		time.Sleep(time.Second)

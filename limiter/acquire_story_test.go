@@ -73,7 +73,7 @@ func TestLifeOfAnAcquire(t *testing.T) {
 	readme, err := os.ReadFile("../docs/life.md")
 	check.Must(t, err)
 	if !strings.Contains(string(readme), story.String()) {
-		t.Errorf("docs/life.md tells another story than this:\n%s", story.String())
+		t.Errorf("docs/life.md differs from this story:\n%s", story.String())
 	}
 }
 

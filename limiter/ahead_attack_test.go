@@ -34,7 +34,7 @@ func TestYieldingProcessPrefetchesUnderTheLimitsInForce(t *testing.T) {
 		if granted, _ := w.busy(old, req, 500); granted != 500 || w.db.Stats().WriteUnits > 30 {
 			t.Errorf("%d granted with %d writes", granted, w.db.Stats().WriteUnits)
 		}
-		check.Equal(t, yields.Load(), 1, "told times of the limits of others")
+		check.Equal(t, yields.Load(), 1, "reports of the limits of others")
 	})
 }
 
@@ -146,11 +146,11 @@ func TestNothingIsPrefetchedAheadOfWaiters(t *testing.T) {
 				continue
 			}
 			if lined++; l.desks.Of(acmeGPT).Left(0, "rps", l.desks.Moment) > 0 {
-				t.Fatal("something is held while somebody stands in line")
+				t.Fatal("tokens are held while a request is in line")
 			}
 		}
 		if lined == 0 {
-			t.Error("nobody stood in line")
+			t.Error("no request was in line")
 		}
 		cancel()
 		all.Wait()
@@ -175,7 +175,7 @@ func TestWaitIgnoresPrefetchedTokens(t *testing.T) {
 			held, counted := left(), w.used(l, "rps")
 			lease, after, err := l.Reserve(t.Context(), asks(Costs{"rps": 2}, limit))
 			if err != nil || lease.ahead || after > 0 != owes {
-				t.Fatalf("owes %t: reserved %v, after %v, from what is held %t", owes, err, after, lease.ahead)
+				t.Fatalf("in debt %t: reserved %v, after %v, from held tokens %t", owes, err, after, lease.ahead)
 			}
 			if used := w.used(l, "rps"); left() < held || held == 0 || used < counted+2 {
 				t.Errorf("owes %t: %d of %d are held, %d counted before and %d after", owes, left(), held, counted, used)
@@ -229,11 +229,11 @@ func TestEventsReportPrefetchedAndExpiredTokens(t *testing.T) {
 		w.busy(l, req, 1)
 		used, ended := w.countedOf(l, acme)
 		if s.asked+s.taken != used || s.ended != ended || ended == 0 {
-			t.Errorf("told of %d tokens taken with requests, %d ahead and %d that ended; %d are counted, of which %d ended",
+			t.Errorf("reported %d tokens taken with requests, %d ahead and %d ended; %d are counted, of which %d ended",
 				s.asked, s.taken, s.ended, used, ended)
 		}
 		if n := w.db.Stats().WriteUnits; s.writes != n || len(s.failed) > 0 {
-			t.Errorf("told of %d writes, %d were sent; %d failed", s.writes, n, len(s.failed))
+			t.Errorf("reported %d writes, %d were sent; %d failed", s.writes, n, len(s.failed))
 		}
 	})
 }
@@ -270,7 +270,7 @@ func TestRenewalsThatFail(t *testing.T) {
 				t.Errorf("%s: open %v after %d failures of %d renewals", name, open, failed, renewals)
 			}
 			if s.writes != before+renewals || len(s.failed) != failed || failed > 0 && !errors.Is(s.failed[0], ErrUnknown) {
-				t.Errorf("%s: told of %d writes of %d, and of %v", name, s.writes-before, renewals, s.failed)
+				t.Errorf("%s: reported %d writes of %d, and %v", name, s.writes-before, renewals, s.failed)
 			}
 		})
 	}

@@ -79,7 +79,7 @@ func TestOneWriteTakesForManyRequests(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		if ahead := told.Load(); ahead < 600 {
-			t.Errorf("%d of 700 were told to be granted from what was taken ahead", ahead)
+			t.Errorf("%d of 700 were reported as prefetched", ahead)
 		}
 		if n := w.db.Stats().WriteUnits; granted != 500 || n > 25 || n < 5 {
 			t.Errorf("%d granted with %d writes", granted, n)
@@ -495,7 +495,7 @@ func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
 		})
 	}
 	if told < 1000 {
-		t.Errorf("only %d denials told an instant", told)
+		t.Errorf("only %d denials gave an exact instant", told)
 	}
 	t.Logf("%d told instants held", told)
 }

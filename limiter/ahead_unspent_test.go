@@ -54,7 +54,7 @@ func TestAQuotaIsTakenAhead(t *testing.T) {
 		w.pass(2 * time.Second)
 		synctest.Wait()
 		if n := w.db.Stats().WriteUnits; told.Load() != int64(n) {
-			t.Errorf("%d writes are told, %v were made", told.Load(), n)
+			t.Errorf("%d writes are reported, %v were made", told.Load(), n)
 		}
 		if sl := w.quotaOf(l); sl.Tokens/1000 != 100_000-700 || sl.Used/1000 != 700 || sl.Ended != 0 {
 			t.Errorf("700 of 100,000 were granted: %+v", sl)
@@ -143,7 +143,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 						mu.Unlock()
 					}
 					if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
-						t.Errorf("told %+v", e)
+						t.Errorf("reported %+v", e)
 					}
 				})})
 			other := w.process(Options{})
@@ -363,7 +363,7 @@ func TestUnspentQuotaOfADamagedBucket(t *testing.T) {
 		w.pass(20 * time.Second)
 		synctest.Wait()
 		if failed.Load() != 1 || ended.Load() != held || held == 0 {
-			t.Errorf("told %d times that it cannot be read, and that %d ended, of %d", failed.Load(), ended.Load(), held)
+			t.Errorf("reported %d times as unreadable, and %d as expired, of %d", failed.Load(), ended.Load(), held)
 		}
 		w.db.Delete(key)
 		must(t, w.process(Options{}), daily(quota))

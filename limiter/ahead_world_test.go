@@ -176,6 +176,6 @@ func TestWindowsAreExactWithPrefetchAndWaits(t *testing.T) {
 	}
 	t.Logf("%d grants without a call, %d after a wait", local, waits)
 	if local == 0 || waits == 0 {
-		t.Error("nothing was granted from what is held, or nobody waited")
+		t.Error("no request was granted from held tokens, or none waited")
 	}
 }

@@ -51,7 +51,7 @@ func TestSettlingRidesAlong(t *testing.T) {
 			}
 			check.Equal(t, w.used(l, "tpd"), cost, "used")
 			if told := s.sent() - before; told != writes {
-				t.Errorf("%d writes are told of %v", told, writes)
+				t.Errorf("%d writes are reported of %v", told, writes)
 			}
 		})
 	}
@@ -166,10 +166,10 @@ func TestSettlingRidesUnderFaults(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if used := w.used(l, "rpm"); used != c.used[0] {
-				t.Errorf("%d are used, want %d; told %q", used, c.used[0], told)
+				t.Errorf("%d are used, want %d; reported %q", used, c.used[0], told)
 			}
 			if want := fmt.Sprint(Costs{"rpm": -4}, 0, true); c.lost && (len(told) != 1 || told[0] != want) {
-				t.Errorf("told %q, want %q", told, want)
+				t.Errorf("reported %q, want %q", told, want)
 			}
 		}))
 	}
@@ -339,7 +339,7 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 			t.Errorf("%v writes for %d requests, want a fifth at most", writes, goroutines*each)
 		}
 		if told := s.sent() - before; told != writes {
-			t.Errorf("%d writes are told of %d", told, writes)
+			t.Errorf("%d writes are reported of %d", told, writes)
 		}
 		reservesNothing(t, l)
 	})
@@ -372,7 +372,7 @@ func TestSettlingJoinedUnderFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, with a charge: %t", name, charge), func(t *testing.T) {
 				inBubble(t, Options{Timeout: time.Hour}, func(t *testing.T, w *world, l *Limiter) {
 					l.opts.Observe = only(EventSettle, func(e Event) {
-						check.NoError(t, e.Err, "reported beside the callers, who have the error")
+						check.NoError(t, e.Err, "reported although the callers have the error")
 					})
 					var leases []*Lease
 					for range 3 {

@@ -141,8 +141,8 @@ func TestDrainRefusesBadArguments(t *testing.T) {
 	for _, wait := range []time.Duration{0, -1, -time.Hour} {
 		w.drains(l, wait)
 	}
-	check.Equal(t, w.db.Stats().Calls(), 0, "calls for what is over")
-	check.NoError(t, l.Drain(t.Context(), "nobody", gpt, 24*time.Hour), "a bucket that is not there")
+	check.Equal(t, w.db.Stats().Calls(), 0, "calls for a past instant")
+	check.NoError(t, l.Drain(t.Context(), "nobody", gpt, 24*time.Hour), "a missing bucket")
 	check.Equal(t, fmt.Sprint(w.db.Items()), fmt.Sprint(before), "something was written")
 	check.Must(t, l.Close(t.Context()))
 	check.MustBe(t, l.Drain(t.Context(), acme, gpt, time.Minute), ErrClosed)

@@ -278,7 +278,7 @@ func TestDrainWorldsSeeDefects(t *testing.T) {
 			}
 		}
 		if !caught {
-			t.Errorf("%s: nobody sees it", planted)
+			t.Errorf("%s: not detected", planted)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestMessagesSayTheirKindOnce(t *testing.T) {
 	errs["unavailable"] = lease.Rollback(t.Context())
 	_, errs["open"] = open(t.Context(), w.db, &Options{Timeout: ages, Namespace: "other"})
 	if s := errs["unavailable"].Error(); strings.Count(s, acme) != 1 {
-		t.Errorf("of one shard that failed it is told more than once: %q", s)
+		t.Errorf("one failed shard is named more than once: %q", s)
 	}
 	gone := canceled("acquire", acmeGPT, context.Canceled, &store.Failure{Kind: store.Unknown, Op: "UpdateItem"})
 	const text = `limiter: canceled by the caller: acquire "acme/gpt-4": limiter: outcome unknown: context canceled`
@@ -89,7 +89,7 @@ func TestFailedCallIsUnknownIfItsWriteMayHold(t *testing.T) {
 	} {
 		err, begins := outcome("acquire", acmeGPT, c.err), c.want.Error()+`: acquire "acme/gpt-4"`
 		if !errors.Is(err, c.want) || errors.Is(err, c.not) || !strings.HasPrefix(err.Error(), begins) {
-			t.Errorf("%s: told %v, want %v", what, err, c.want)
+			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (w *world) observe(t *testing.T, opts Options) *observed {
 	o := &observed{t: t}
 	opts.Observe = func(_ context.Context, e Event) {
 		if resource := map[bool]string{true: gpt}[e.Entity != ""]; e.Resource != resource {
-			t.Errorf("told of %q and %q: %+v", e.Entity, e.Resource, e)
+			t.Errorf("reported %q and %q: %+v", e.Entity, e.Resource, e)
 		}
 		o.told = append(o.told, line(e))
 	}
@@ -276,7 +276,7 @@ func TestWordsOfEvents(t *testing.T) {
 		if err != nil {
 			err = fmt.Errorf("acquire: %w", err)
 		}
-		check.Equal(t, (Event{Kind: EventAcquire, Err: err}).Outcome(), want, "%v is told as", err)
+		check.Equal(t, (Event{Kind: EventAcquire, Err: err}).Outcome(), want, "%v is reported as", err)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestDenialIsNotReportedAsPrefetched(t *testing.T) {
 				ahead++
 			case e.Err != nil:
 				if denied++; e.Ahead {
-					t.Errorf("told %+v", e)
+					t.Errorf("reported %+v", e)
 				}
 			}
 		})})

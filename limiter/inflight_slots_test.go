@@ -66,7 +66,7 @@ func TestSlotsServeTheNextRequests(t *testing.T) {
 					t.Errorf("%d writes give a slot back, want 1", w.count("write")-before)
 				}
 				if w.desks.Wait(); told.Load() != int64(w.count("write")-opening) {
-					t.Errorf("events tell of %d writes, want %d", told.Load(), w.count("write")-opening)
+					t.Errorf("events report %d writes, want %d", told.Load(), w.count("write")-opening)
 				}
 			})
 		})
@@ -94,7 +94,7 @@ func TestIdleSlotsGivenBackAreReported(t *testing.T) {
 			defer mu.Unlock()
 			if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || told[0].Writes != 1 ||
 				!errors.Is(told[0].Err, want) {
-				t.Errorf("told %+v, want one event and %v", told, want)
+				t.Errorf("reported %+v, want one event and %v", told, want)
 			}
 		})
 	}
@@ -499,7 +499,7 @@ func TestARenewalThatPanics(t *testing.T) {
 				told = append(told, e.Err)
 			}
 			if e.Entity != acme || e.Resource != gpt {
-				t.Errorf("told %+v", e)
+				t.Errorf("reported %+v", e)
 			}
 		}})
 		lease := o.must(w, takesJob(1))
@@ -514,7 +514,7 @@ func TestARenewalThatPanics(t *testing.T) {
 		mu.Lock()
 		if len(told) != 2 || told[0] != nil || !errors.Is(told[1], ErrUnknown) || !isLost(lease) ||
 			!strings.Contains(told[1].Error(), "panic") {
-			t.Errorf("lost %v, told %v", isLost(lease), told)
+			t.Errorf("lost %v, reported %v", isLost(lease), told)
 		}
 		mu.Unlock()
 		time.Sleep(epoch)
@@ -533,7 +533,7 @@ func TestARenewalThatPanics(t *testing.T) {
 // expire before them, because its expiry is recorded when they are taken. No event reports it.
 func TestSlotsOfAForgottenBucketAreRenewed(t *testing.T) {
 	inOffice(t, func(t *testing.T, o *office) {
-		w := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) { t.Errorf("told %+v", e) })})
+		w := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) { t.Errorf("reported %+v", e) })})
 		ten := InFlight("jobs", 2, 10*time.Minute)
 		lease := o.must(w, takesJob(2, ten))
 		for range 4 {

@@ -260,7 +260,7 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 					}
 				}
 				if !isLost(lease) {
-					t.Error("it was not told before others had its slots")
+					t.Error("its loss was not reported before others had its slots")
 				}
 				if after := time.Since(taken); after < epoch {
 					t.Errorf("free after %s", after)
@@ -440,7 +440,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		time.Sleep(2*epoch + 2*time.Second)
 		o.free("dropped", 2)
 		if n := w.count("transact") - before; n > 0 || !isLost(lease) {
-			t.Errorf("%d renewals, told: %v", n, isLost(lease))
+			t.Errorf("%d renewals, lost: %v", n, isLost(lease))
 		}
 	})
 	l := newWorld(t).process(Options{})
@@ -457,7 +457,7 @@ func TestSlotsOfADroppedLease(t *testing.T) {
 		runtime.GC()
 	}
 	if lease.Value() != nil {
-		t.Fatal("a lease that nobody has is kept by its limiter")
+		t.Fatal("a forgotten lease is kept by its limiter")
 	}
 	for dropped := false; !dropped; runtime.Gosched() { // the collector has found it, and the cleanup is pending
 		l.desks.Slots.Look(s, l.now())

@@ -186,7 +186,7 @@ func TestRefusedRenewalsAreReported(t *testing.T) {
 		var told atomic.Int64
 		w, other := o.worker(0, Options{Observe: only(EventUpkeep, func(e Event) {
 			if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err == nil {
-				t.Errorf("told %+v", e)
+				t.Errorf("reported %+v", e)
 			}
 		})}).renewsAt(0), o.worker(0, Options{})
 		old := o.must(w, takesJob(2))
@@ -201,14 +201,14 @@ func TestRefusedRenewalsAreReported(t *testing.T) {
 		select {
 		case <-old.Lost():
 		default:
-			t.Error("not told when its renewal was refused")
+			t.Error("not reported when its renewal was refused")
 		}
-		check.Equal(t, told.Load(), 1, "events tell of the renewal")
+		check.Equal(t, told.Load(), 1, "events report the renewal")
 		check.NoError(t, old.Commit(t.Context()))
 		o.free("given back by who has lost them", 1)
 		time.Sleep(3 * epoch)
 		if isLost(later) {
-			t.Error("who came after has lost its slot")
+			t.Error("a later lease has lost its slot")
 		}
 		check.NoError(t, later.Commit(t.Context()))
 		o.free("given back", 2)
@@ -237,7 +237,7 @@ func TestManyLeasesAreRenewedAtOnce(t *testing.T) {
 		}
 		o.free("given back", 1000)
 		time.Sleep(5 * epoch)
-		check.Equal(t, w.count("transact")-start, 4, "renewals: it goes on renewing what was given back")
+		check.Equal(t, w.count("transact")-start, 4, "renewals: it continues to renew slots that were given back")
 	})
 }
 
@@ -280,7 +280,7 @@ func TestLostSlotsAreObserved(t *testing.T) {
 				return
 			}
 			if told.Add(1); e.Entity != acme || e.Resource != gpt || e.Err != nil {
-				t.Errorf("told of %+v", e)
+				t.Errorf("reported %+v", e)
 			}
 			if le := asks.Load(); le != nil {
 				le.Lost()
@@ -302,11 +302,11 @@ func TestLostSlotsAreObserved(t *testing.T) {
 			lease := o.must(w, takesJob(2))
 			asks.Store(lease)
 			if tt.lose(lease); name == "Lost" && told.Load() != 1 {
-				t.Errorf("%s: told %d times at once", name, told.Load())
+				t.Errorf("%s: reported %d times at once", name, told.Load())
 			}
 			check.NoError(t, lease.Commit(t.Context()))
 			time.Sleep(4 * epoch)
-			check.Equal(t, told.Load(), tt.want, "%s: told times", name)
+			check.Equal(t, told.Load(), tt.want, "%s: reports", name)
 		}
 	})
 }

@@ -451,7 +451,7 @@ func TestUnmovedExpiryIsReported(t *testing.T) {
 	w.outrun(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Setup) }) // that of the expiry
 	check.Must(t, adjustThenCommit(Costs{"rpm": 100_000})(t.Context(), lease))
 	if len(told) != 1 || told[0].Entity != acme || told[0].Resource != gpt || !errors.Is(told[0].Err, ErrSetup) {
-		t.Errorf("told %+v", told)
+		t.Errorf("reported %+v", told)
 	}
 }
 
@@ -475,7 +475,7 @@ func TestAnExpiryIsMovedAsSoonAsTheTableLets(t *testing.T) {
 		took := time.Since(begin).Round(time.Millisecond)
 		if b := w.shards(l, acme, gpt)[0]; told != 0 || slowed != 8 || took != (2+4+8+16+32+64+128)*time.Millisecond ||
 			b.TTL*1000 < b.State.FullAt(w.now.Load()) {
-			t.Errorf("told %d times after %d writes and %s, it expires at %d", told, slowed, took, b.TTL)
+			t.Errorf("reported %d times after %d writes and %s, it expires at %d", told, slowed, took, b.TTL)
 		}
 	})
 }

@@ -374,7 +374,7 @@ func TestAGoneCallerDoesNotSpoilTheSharedRead(t *testing.T) {
 				leave()
 			}
 			if err := <-first; !errors.Is(err, ErrUnavailable) || !errors.Is(err, want) {
-				t.Errorf("who gave up: %v, want %v", err, want)
+				t.Errorf("the caller that gave up: %v, want %v", err, want)
 			}
 			check.Must(t, <-second)
 			w.wantHeld(l, rpm10, 9)
@@ -456,7 +456,7 @@ func TestHowLongACallWaitsForConfiguration(t *testing.T) {
 				synctest.Wait()
 				lease := must(t, l, stored(Costs{"rpm": 0}))
 				if got := lease.Status()[0].Capacity; got != 20 && c.ttl > 0 {
-					t.Errorf("goes by a capacity of %d, and 20 was read", got)
+					t.Errorf("uses a capacity of %d, and 20 was read", got)
 				}
 				answer = make(chan struct{})
 				most := c.timeout

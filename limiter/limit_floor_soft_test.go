@@ -336,7 +336,7 @@ func TestWaitLeavesAFloor(t *testing.T) {
 			})
 		}
 		if high.Wait(); time.Since(begin) > 50*time.Millisecond {
-			t.Errorf("who leaves nothing has waited for %s", time.Since(begin))
+			t.Errorf("a request without a floor has waited for %s", time.Since(begin))
 		}
 		if low.Wait(); time.Since(begin) < time.Second {
 			t.Errorf("all had their tokens after %s", time.Since(begin))
@@ -354,11 +354,11 @@ func TestPrefetchedTokensAreNotForClassesWithAFloor(t *testing.T) {
 	limit := PerMinute("rpm", 6000).WithFloor("batch", 50)
 	req := asks(Costs{"rpm": 10}, limit)
 	if n, last := w.busy(l, req, 101); n != 101 || !last.ahead {
-		t.Fatalf("%d granted, from what is held: %t", n, last.ahead)
+		t.Fatalf("%d granted, from held tokens: %t", n, last.ahead)
 	}
 	lease := must(t, l, req.of("batch"))
 	if lease.ahead {
-		t.Error("granted from what is held")
+		t.Error("granted from held tokens")
 	}
 	before := w.db.Stats().Calls()
 	if !must(t, l, req).ahead {

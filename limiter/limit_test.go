@@ -115,7 +115,7 @@ func TestBoundsOfLimits(t *testing.T) {
 		err := c.limit.Validate()
 		if c.bad == "" && err != nil || c.bad != "" && (!errors.Is(err, ErrInvalid) ||
 			!strings.Contains(err.Error(), c.bad) || !strings.Contains(err.Error(), accepted[c.bad])) {
-			t.Errorf("%+v: %v, want its %q to be told, and %q", c.limit, err, c.bad, accepted[c.bad])
+			t.Errorf("%+v: %v, want it to name its %q, and %q", c.limit, err, c.bad, accepted[c.bad])
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestGivenClockIsNotCorrected(t *testing.T) {
 		t.Errorf("now is %d, want the %d of the clock given", got, given.UnixMilli())
 	}
 	if told {
-		t.Error("told of a correction that nobody makes")
+		t.Error("reported a correction that is not made")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	var got []ClockInfo
 	l, err := open(t.Context(), askew{w.db, time.Hour, watched}, &Options{
 		Register: true, Timeout: ages, Observe: func(_ context.Context, e Event) {
-			check.Equal(t, e.Kind, EventClock, "told of")
+			check.Equal(t, e.Kind, EventClock, "reported")
 			got = append(got, e.Clock)
 		},
 	})
@@ -117,7 +117,7 @@ func TestObserverSeesChangesOfTheClock(t *testing.T) {
 	}
 	(*watched)(store.ClockChange{Before: 1, After: 2, Reported: 3, Set: true})
 	if len(got) != 1 || got[0] != (ClockInfo{Before: 1, After: 2, Reported: 3, Set: true}) {
-		t.Errorf("told %+v", got)
+		t.Errorf("reported %+v", got)
 	}
 	check.Must(t, check.Err(open(t.Context(), askew{w.db, time.Hour, watched}, &Options{Register: true,
 		Timeout: ages})))

@@ -223,7 +223,7 @@ func TestCloseUnderFaults(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if last.Kind != EventAhead || (last.Err == nil) != (c.want == nil) || (len(last.Ended) > 0) != (c.want == nil) {
-				t.Errorf("told %+v", last)
+				t.Errorf("reported %+v", last)
 			}
 		}))
 	}
@@ -322,7 +322,7 @@ func TestCloseThatIsCutShort(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		check.MustBe(t, l.Close(ctx), context.DeadlineExceeded)
-		check.Is(t, check.Err(l.Acquire(t.Context(), one)), ErrClosed, "from what is held")
+		check.Is(t, check.Err(l.Acquire(t.Context(), one)), ErrClosed, "from held tokens")
 		for range 600 {
 			w.pass(time.Second)
 		}

@@ -76,7 +76,7 @@ func TestWaitWaitsForRoom(t *testing.T) {
 			}
 			for _, l := range all4 {
 				if l.desks.Waiting.InLine(acmeGPT, "") {
-					t.Error("somebody is left in line")
+					t.Error("a request is left in line")
 				}
 			}
 		})
@@ -117,7 +117,7 @@ func TestReserveAtAFullQueue(t *testing.T) {
 		}
 		if _, err := l.Acquire(t.Context(), asks(Costs{"rps": 1}, limit)); !errors.Is(err, ErrLimited) ||
 			errors.Is(err, ErrQueueFull) {
-			t.Fatalf("%d shards: an acquire beside a queue: %v", shards, err)
+			t.Fatalf("%d shards: an acquire next to a queue: %v", shards, err)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestStandingInLine(t *testing.T) {
 			t.Errorf("the last in line after %s, want 8.2s", last)
 		}
 		if l.desks.Waiting.InLine(acmeGPT, "") {
-			t.Error("somebody is left in line")
+			t.Error("a request is left in line")
 		}
 	})
 }

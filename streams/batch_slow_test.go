@@ -254,7 +254,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 func TestWriteUnitsAreBounded(t *testing.T) {
 	p := playMany(t, 300, 10_000, 10, func(r *rig) { r.agg.pace = &pace{each: time.Second / 10} })
 	if p.units > 10*(p.took.Seconds()+1) || p.units < 300 || p.told < p.units || p.told > p.units+40 {
-		t.Errorf("%v, told of %.0f", p, p.told)
+		t.Errorf("%v, reported %.0f", p, p.told)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestUnkeptMalformedRecordsAreNotDone(t *testing.T) {
 	payload := streamtest.PayloadOf(recs[0], bad)
 	want := resumeAt(changes[1].SequenceNumber())
 	r.kept.fail = errDown
-	check.Equal(t, r.handle(payload), want, "nobody keeps it")
+	check.Equal(t, r.handle(payload), want, "it is not stored")
 	var log bytes.Buffer
 	r.agg.keep, r.agg.log = nil, slog.New(slog.NewTextHandler(&log, nil))
 	if got := r.handle(payload); got != want || !strings.Contains(log.String(), errNowhere.Error()) {

@@ -95,6 +95,6 @@ func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	r.now = t0 - 5000 // behind the clock that dates records
 	led.state.Parts = []usage.Part{{Oldest: t0}}
 	if got := led.lag(); got != 0 {
-		t.Errorf("usage that is told from the future is %d ms old", got)
+		t.Errorf("usage from the future is %d ms old", got)
 	}
 }

@@ -307,12 +307,12 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 		told  int
 	}{{18_000, 0, 0}, {1_000, 1, 1}, {2_000, 0, 0}, {17_500, 2, 1}, {500, 3, 1}, {500, 0, 0}} {
 		if reads, told := spend(c.milli); reads != c.reads || told != c.told {
-			t.Errorf("after %d more: %v read units and %d told, want %v and %d", c.milli, reads, told, c.reads, c.told)
+			t.Errorf("%d more: %v read units and %d alerts, want %v and %d", c.milli, reads, told, c.reads, c.told)
 		}
 	}
 	b.State.Slots[b.State.Index("budget")].Tokens += 1_000 // all is spent once more: that it is told needs one read
 	if reads, told := spend(500); reads != 1 || told != 0 {
-		t.Errorf("again: %v read units and %d told", reads, told)
+		t.Errorf("again: %v read units and %d reported", reads, told)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestAllSharesAreRead(t *testing.T) {
 	check.MustEqual(t, r.handle(payload), done)
 	told := r.thresholds()
 	if len(told) != 1 || told[0].Percent != 50 || told[0].Spent != 20 || read != 2+4 {
-		t.Errorf("told %+v after %d keys", told, read)
+		t.Errorf("reported %+v after %d keys", told, read)
 	}
 }
 
@@ -384,12 +384,12 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 		return true, nil
 	})
 	if got := r.handle(payload); got != resumeAt(changes[0].SequenceNumber()) || len(r.thresholds()) != 0 {
-		t.Errorf("response %s, told %+v", got, r.thresholds())
+		t.Errorf("response %s, reported %+v", got, r.thresholds())
 	}
 	r.db.SetHook(nil)
 	check.Equal(t, r.handle(payload), done, "second response")
 	if told := r.thresholds(); len(told) != 1 || told[0].Spent != 24 {
-		t.Errorf("told %+v", told)
+		t.Errorf("reported %+v", told)
 	}
 }
 
@@ -408,7 +408,7 @@ func TestNothingIsReportedOfAnUnreadableShare(t *testing.T) {
 		it["b_budget_tk"] = item.S("x")
 		r.db.Store(it)
 		if got := r.handle(payload); got != done || len(r.thresholds()) != 0 {
-			t.Errorf("shard %d: %s, told %+v", unreadable, got, r.thresholds())
+			t.Errorf("shard %d: %s, reported %+v", unreadable, got, r.thresholds())
 		}
 	}
 }
@@ -429,7 +429,7 @@ func TestAllThresholdsOfABatchAreReported(t *testing.T) {
 		told = append(told, fmt.Sprintf("%s %d", th.Limit, th.Percent))
 	}
 	slices.Sort(told)
-	check.Equal(t, strings.Join(told, ", "), "budget 50, budget 80, day 50", "told of")
+	check.Equal(t, strings.Join(told, ", "), "budget 50, budget 80, day 50", "reported")
 	r.wants(r.metrics.String(), `"Thresholds":3`)
 	line := `msg="quota threshold" entity=e resource=gpt limit=budget percent=80 spent=33 quota=40 resets_at_ms=1700006400000`
 	if !strings.Contains(log.String(), line+"\n") {

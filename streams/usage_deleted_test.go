@@ -230,7 +230,7 @@ func TestUsageWaitsForNotes(t *testing.T) {
 	}
 	w.count(all)
 	if hours, _ := w.usage(); hours != 0 {
-		t.Errorf("%d of what was deleted are counted", hours)
+		t.Errorf("%d of the deleted tokens are counted", hours)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestThresholdsOfCountersBeyond64Bits(t *testing.T) {
 					told++
 				}
 			}
-			check.MustEqual(t, told, reached, "from %s: told of after %d of 40 tokens", before, n)
+			check.MustEqual(t, told, reached, "from %s: reported after %d of 40 tokens", before, n)
 		}
 	}
 }

@@ -227,7 +227,7 @@ func TestAlertsWithoutAnAnswerFail(t *testing.T) {
 	}
 	s.Close()
 	if err := s.send(t, t.Context(), topic); err == nil || errors.Is(err, streams.ErrAlertRefused) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 }
 

@@ -197,7 +197,7 @@ func TestAfterAFailureNothingFurtherIsBegun(t *testing.T) {
 		t.Errorf("%d puts while S3 refuses all, want at most the %d in flight", n, putsInFlight)
 	}
 	if strings.Contains(metrics.String(), `"NotBegun":0`) {
-		t.Errorf("metrics do not say what was not begun: %s", metrics)
+		t.Errorf("metrics do not report the jobs not begun: %s", metrics)
 	}
 }
 

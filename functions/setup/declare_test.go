@@ -103,7 +103,7 @@ func TestManifestsAreApplied(t *testing.T) {
 		}
 		told := fmt.Sprintf("namespace=default changes=%d steps=%s", step.changes, step.steps)
 		if declares := i != 3; strings.Contains(log.String(), told) != declares {
-			t.Errorf("step %d: told\n%s\nwant %s", i, log.String(), told)
+			t.Errorf("step %d: logged\n%s\nwant %s", i, log.String(), told)
 		}
 	}
 	n := 0

@@ -190,7 +190,7 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 				t.Errorf("%s: %v", name, err)
 			}
 			if told := fmt.Sprintf("changes=%d ", c.changes); c.changes > 0 && !strings.Contains(log.String(), told) {
-				t.Errorf("%s: told %s, want %s", name, log.String(), told)
+				t.Errorf("%s: logged %s, want %s", name, log.String(), told)
 			}
 			db.SetHook(nil)
 			if b, err = table.DecodeShard(read(t, db, b.Key())); err != nil {

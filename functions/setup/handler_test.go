@@ -165,7 +165,7 @@ func TestEveryCallFailsInEveryWay(t *testing.T) {
 					lasts != strings.Contains(log.String(), `"table not set up" err=`) || lasts &&
 					(!errors.Is(err, limiter.ErrUnavailable) && store.KindOf(err) != store.Unavailable ||
 						!strings.Contains(err.Error(), `set up table "limits"`)) {
-					t.Errorf("%s at %d: %v, told %s", name, at, err, log.String())
+					t.Errorf("%s at %d: %v, logged %s", name, at, err, log.String())
 				}
 				if err != nil {
 					h.check = func(context.Context, string) error { return nil }

@@ -32,7 +32,7 @@ func TestTokensPass(t *testing.T) {
 		}
 	}
 	long := cdk.Props{IAM: cdk.IAMProps{RoleNameFormat: strings.Repeat(token, 3) + "{}"}}
-	check.NoError(t, long.Validate(), "a name of tokens, of whose length nobody knows")
+	check.NoError(t, long.Validate(), "a name of tokens, of unknown length")
 	declared := cdk.Props{Manifests: []string{token}}
 	check.Says(t, declared.Validate(), "manifests: want a value that is known")
 }

@@ -120,7 +120,7 @@ func (p *process) left(ms, want int64) {
 func TestBusyProcessTakesAhead(t *testing.T) {
 	p := newProcess(t)
 	if n := p.charges(ten(), 0); n != 0 || p.Holds() {
-		t.Errorf("%d taken ahead by a process that nobody had asked", n)
+		t.Errorf("%d prefetched by a process without requests", n)
 	}
 	if n := p.charges(ten(), 0); n != 5000 || !p.Holds() {
 		t.Fatalf("%d taken ahead, want 5000", n)
@@ -141,12 +141,12 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	p.Renewed(0)
 	p.Renewed(1) // its outcome is unknown
 	if renew := p.grants(1, 200, 0); len(renew) != 1 {
-		t.Error("once that is over, nobody asks again")
+		t.Error("after that is over, no request asks again")
 	}
 	p.Renewed(0)
 	plan := p.sends(ten(), 0)
 	if renew := p.grants(1, 200, 0); len(renew) != 0 {
-		t.Error("more is asked for than what is under way")
+		t.Error("more is requested than the call under way")
 	}
 	p.Unanswered(plan, false)
 	p.left(499, 200)
@@ -156,7 +156,7 @@ func TestBusyProcessTakesAhead(t *testing.T) {
 	}
 	p.sends(ten(), 500) // reports that it expired
 	if p.Grant(costing(200, plenty), clock(noon+500)); p.Holds() {
-		t.Error("it holds what is over")
+		t.Error("it holds expired tokens")
 	}
 }
 
@@ -262,7 +262,7 @@ func TestRefusedChargesReportExpiredTokensAgain(t *testing.T) {
 		p.End(0, ten()...)
 		p.Unanswered(Planned{}, true) // of a charge that reports nothing
 		if plan := p.sends(ten(), 500); plan.ahead == nil || len(plan.ahead.Ended) != want {
-			t.Errorf("written %v: tells %+v, want that %d limits ended", written, plan.ahead, want)
+			t.Errorf("written %v: reports %+v, want %d limits with expired tokens", written, plan.ahead, want)
 		}
 	}
 }
@@ -279,11 +279,11 @@ func TestExpiredTokensAreReportedInACrowd(t *testing.T) {
 	p.See(p.image, noon+500, Unsent)
 	s := p.lock().shards[0]
 	if p.mu.Unlock(); !s.crowded(costing(1000, plenty), noon+1500, p.facts.Slack) {
-		t.Fatal("nobody takes much")
+		t.Fatal("others take little")
 	}
 	plan := p.sends([]Want{costing(1000, plenty)}, 1500)
 	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != 5000 {
-		t.Errorf("tells %+v, want that 5000 ended unspent", ended)
+		t.Errorf("reports %+v, want that 5000 expired unspent", ended)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestExpiredTokensAreReportedInACrowd(t *testing.T) {
 func TestNothingIsReportedWhereNothingIsHeld(t *testing.T) {
 	p := newProcess(t)
 	if taken, ended := p.sends([]Want{costing(1000, plenty)}, 0).Ahead(); taken != nil || ended != nil {
-		t.Errorf("it tells of %v and %v", taken, ended)
+		t.Errorf("it reports %v and %v", taken, ended)
 	}
 	p = newProcess(t)
 	p.charges(ten(), 0)

@@ -242,7 +242,7 @@ func TestRaised(t *testing.T) {
 		t.Error("the write meter raises it")
 	}
 	if old.Slots[0].Held, newer.Slots[0].Tokens = 1, 10_000; raised(old, newer, noon) {
-		t.Error("what was held raises it")
+		t.Error("held tokens raise it")
 	}
 }
 
@@ -268,11 +268,11 @@ func TestLevelsOfNothing(t *testing.T) {
 	b.See(imageOf(0, 2, 3), noon, Unsent)
 	want := asks(1, perSecond)
 	if l := b.Levels(want, noon)[0]; l.Milli != 6000 || !l.Estimated {
-		t.Errorf("3 on one of two shards are told as %+v", l)
+		t.Errorf("3 on one of two shards are reported as %+v", l)
 	}
 	b.Missing(noon, 0)
 	if l := b.Levels(want, noon)[0]; l.Milli != 0 || !l.Estimated {
-		t.Errorf("of nothing is told %+v", l)
+		t.Errorf("without images it reports %+v", l)
 	}
 }
 
@@ -695,7 +695,7 @@ func TestAShardSeenLateDisplacesNothing(t *testing.T) {
 	b.Refused(split, Planned{since: Unsent}, noon)
 	b.Refused(under(1, 2, old, 3), Planned{Shard: 1, since: Unsent}, noon)
 	if d := b.Decide(theirs, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != perSecond {
-		t.Errorf("the old release goes by %v again", d.Want.Costs[0].Limit)
+		t.Errorf("the old release uses %v again", d.Want.Costs[0].Limit)
 	}
 }
 
@@ -725,7 +725,7 @@ func TestAShardThatMergesDisplacesNothing(t *testing.T) {
 	}
 	b.Refused(under(0, 1, perSecond, 6), Planned{since: Unsent}, noon) // it has merged with shard 1
 	if d := b.Decide(w, &Attempt{}, clock(noon)); d.Want.Costs[0].Limit != old {
-		t.Errorf("goes by %v, and others have changed that on a shard", d.Want.Costs[0].Limit)
+		t.Errorf("uses %v, although others have changed it on a shard", d.Want.Costs[0].Limit)
 	}
 }
 
@@ -770,7 +770,7 @@ func TestRecent(t *testing.T) {
 func TestAShardThatWasNotSeenIsNoHome(t *testing.T) {
 	d := decider{facts: factsOf(2), want: asks(1, perSecond), now: noon}
 	if d.halfFull(nil) || d.halfFull(&seen{absent: true}) || !d.halfFull(&seen{image: imageOf(0, 2, 5)}) {
-		t.Error("half full: what was not seen, or not what was")
+		t.Error("an unseen shard is half full, or a seen one is not")
 	}
 }
 

@@ -343,7 +343,7 @@ func TestLimitsThatAreReadAgainYieldNoLonger(t *testing.T) {
 		}
 		want.Read = 0
 		if d = b.Decide(want, &Attempt{}, clock(noon+3)); (d.Want.Costs[0].Limit == theirs) != c.yields {
-			t.Errorf("read %d ms later: the next one goes by %v", c.read-noon, d.Want.Costs[0].Limit)
+			t.Errorf("read %d ms later: the next one uses %v", c.read-noon, d.Want.Costs[0].Limit)
 		}
 	}
 }

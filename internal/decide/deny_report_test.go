@@ -29,11 +29,11 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s.b.Denied(0) // while the write is under way
 	s.others(4)   // so it is refused
 	s.write(c, false)
-	check.Equal(t, s.reported(), 0, "told by a write that was refused")
+	check.Equal(t, s.reported(), 0, "reported by a refused write")
 	s.advance(c, 0) // denied
 	_, c = s.sent(1)
 	s.write(c, true)
-	check.Equal(t, s.reported(), 3, "told of 3")
+	check.Equal(t, s.reported(), 3, "reported 3")
 	s.b.Denied(0)
 	_, c = s.sent(1)
 	s.b.Returned(c, true)
@@ -42,7 +42,7 @@ func TestDenialsGoWithTheNextWrite(t *testing.T) {
 	s.b.Done(c, Outcome{Err: errors.New("no answer")}, s.now, &f)
 	_, c = s.sent(1)
 	s.write(c, true)
-	check.Equal(t, s.reported(), 3, "told of 3, and one that may have been told")
+	check.Equal(t, s.reported(), 3, "reported 3, and one that may have been")
 }
 
 // A reporting look returns an image like any other look: the process yields to limits that others
@@ -82,7 +82,7 @@ func TestReportingLookBringsAnImage(t *testing.T) {
 		shard int
 	}{{jobs, 0}, {perHour20, 1}} {
 		if p := planned(t, b, Choice{Do: Look, Shard: c.shard}, asks(1, c.limit), noon); !p.Takes {
-			t.Errorf("%+v: a look that only tells: %v", c, p.Write)
+			t.Errorf("%+v: a look that only reports: %v", c, p.Write)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestLookReportsDenials(t *testing.T) {
 		e = s.write(c, tells)
 		s.answers(e, map[*Waiter]Result{w: Denied})
 		got := s.reported()
-		check.Equal(t, got == 1, tells, "after %d ms %d told", waited, got)
+		check.Equal(t, got == 1, tells, "after %d ms %d reported", waited, got)
 		s.atRest()
 	}
 }

@@ -47,7 +47,7 @@ func TestDenialsShowWhatOneRequestCanHave(t *testing.T) {
 			t.Errorf("%v: %+v, %+v, want %d", c.tokens, d.Choice, d.Denial.Levels, c.want)
 		}
 		if l := b.Levels(asks(0, perSecond), noon)[0]; l.Remaining != c.want {
-			t.Errorf("%v: %+v are told without a denial, want %d", c.tokens, l, c.want)
+			t.Errorf("%v: %+v are reported without a denial, want %d", c.tokens, l, c.want)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestDenialsBySlots(t *testing.T) {
 		w.Costs = table.Costs([]bucket.Limit{fly, perSecond}, 1000, 5000)
 		d := b.Decide(w, &Attempt{}, clock(noon))
 		if d.Do != Deny || d.Denial.Limit != c.limit || d.Denial.After != c.after || !d.Denial.Estimated {
-			t.Errorf("beside a level of %d: %+v, %+v", c.level, d.Choice, d.Denial)
+			t.Errorf("with a level of %d: %+v, %+v", c.level, d.Choice, d.Denial)
 		}
 	}
 	b := seenAs(perSecond, 1)

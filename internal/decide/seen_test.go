@@ -57,7 +57,7 @@ func TestShardsAreReadOnce(t *testing.T) {
 		b.See(imageOf(shard, 2, 5), noon-5000, Unsent)
 	}
 	if d.now = noon - 5000; !d.outdated() {
-		t.Error("does not read what was seen before tokens were put in")
+		t.Error("does not read shards seen before tokens were added")
 	}
 	check.Equal(t, b.ReadAll(d.now), 2, "shards are read")
 	check.Must(t, check.Err(b.SeeAll([]item.Item{imageOf(0, 2, 5).Item(), imageOf(1, 2, 5).Item()}, d.now)))

@@ -111,7 +111,7 @@ func TestShareLetsItsPartGo(t *testing.T) {
 				t.Fatalf("share %d: %v of %v saved, from %d ms on", n, naive, cost, from-at)
 			}
 			if later := naive + p.part*float64(from-at); from > at && later < cost-1e-6 {
-				t.Fatalf("share %d: told %d ms, when %v of %v are saved", n, from-at, later, cost)
+				t.Fatalf("share %d: denied for %d ms, when %v of %v are saved", n, from-at, later, cost)
 			}
 			if from <= at {
 				p.take(cost)

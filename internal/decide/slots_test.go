@@ -80,7 +80,7 @@ func TestSlotsForTheNextRequests(t *testing.T) {
 		}
 		check.Equal(t, b.Reusable(want(1), noon), c.want, "%d requests, the last for %d: ms", c.requests, c.last)
 		if _, ok := b.Grant(want(1), clock(noon)); ok {
-			t.Error("a slot is granted that nobody has")
+			t.Error("a slot is granted that does not exist")
 		}
 		if h, ok := b.Grant(has, clock(noon)); !ok || h.Key != image.Key() || !slices.Equal(h.Costs, has.Costs) {
 			t.Errorf("not granted, or of %v", h.Key)

@@ -392,7 +392,7 @@ func TestAFailedReadOfAMissingShard(t *testing.T) {
 	b.Ask(&Waiter{Want: asks(1, perSecond)}, true, now, &e)
 	c := e.Calls[0]
 	b.Advance(c, now, &e)
-	check.MustEqual(t, c.Next, Meet, "what is next")
+	check.MustEqual(t, c.Next, Meet, "the next step")
 	b.Done(c, Outcome{Err: &store.Failure{Kind: store.Throttled, Op: "BatchGetItem"}}, now, &e)
 	if b.Advance(c, now, &e); c.Next != Send || c.Choice.Shard != 1 {
 		t.Errorf("next is %d on shard %d, want a write", c.Next, c.Choice.Shard)

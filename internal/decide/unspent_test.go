@@ -34,7 +34,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	}
 	// It was not written: the tokens are back, and the caller must handle them.
 	if !p.Unwritten(u, clock(noon+2020)) || p.Unwritten(Unspent{}, clock(noon+2020)) {
-		t.Error("nobody minds what was not written, or two do")
+		t.Error("no task handles unwritten tokens, or two do")
 	}
 	if u, _, more = p.Unspent(0, clock(noon+4000)); more || u.Costs[0].Milli != -left {
 		t.Errorf("%+v goes back, more %v", u, more)
@@ -42,7 +42,7 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	p.Late(0, u.Costs)
 	plan := p.sends(costs(1000), 4100)
 	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != left {
-		t.Errorf("%d came too late, told is %+v", left, ended)
+		t.Errorf("%d came too late, reported is %+v", left, ended)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestAPanicLeavesAShardToOthers(t *testing.T) {
 		p.Unspent(0, func() Now { panic("clock") })
 	}()
 	if _, ok := p.Mind(0, clock(noon+20)); !ok {
-		t.Error("nobody minds the shard any more")
+		t.Error("no task handles the shard any more")
 	}
 }
 

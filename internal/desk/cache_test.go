@@ -45,7 +45,7 @@ func TestPinnedDesksStay(t *testing.T) {
 	ds.Of(name(10))
 	ds.Of(name(11))
 	if ds.Of(name(12)); len(ds.by) != 5 || ds.recent.Len() != 2 {
-		t.Errorf("beside three in use of three, %d others are remembered, want 2", ds.recent.Len())
+		t.Errorf("with three in use of three, %d others are remembered, want 2", ds.recent.Len())
 	}
 	for i := range 3 {
 		ds.Unpin(name(100 + i))
@@ -131,7 +131,7 @@ func TestTheDesksUsedLastAreRemembered(t *testing.T) {
 			}
 			for _, n := range recent {
 				if ds.Peek(n) == nil {
-					t.Fatalf("room for %d, step %d: %v is forgotten, want %v beside %v", room, step, n, recent, pins)
+					t.Fatalf("room for %d, step %d: %v is forgotten, want %v and %v", room, step, n, recent, pins)
 				}
 			}
 			check.MustEqual(t, len(ds.by), len(recent)+pinned, "room for %d, step %d: desks", room, step)

@@ -34,7 +34,7 @@ func TestGravest(t *testing.T) {
 	for i, less := range rising {
 		for _, more := range rising[i+1:] {
 			check.Equal(t, gravest([]error{less, more}), 1, "%v is graver than %v", less, more)
-			check.Equal(t, gravest([]error{more, less}), 0, "%v, told second, is graver than %v", less, more)
+			check.Equal(t, gravest([]error{more, less}), 0, "%v, given second, is graver than %v", less, more)
 			check.Equal(t, gravest([]error{less, more, less}), 1,
 				"%v between two of %v is not the gravest", more, less)
 		}

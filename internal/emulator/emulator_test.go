@@ -98,7 +98,7 @@ func TestStart(t *testing.T) {
 			t.Errorf("%s at %s was called as %q in %s", kind, s.Endpoint, args, dir)
 		}
 		if s.Kind != kind || fmt.Sprint(s.Pid()) != pid || s.StartedIn <= 0 {
-			t.Errorf("%s is told as %s, process %d, started in %v; its process is %s", kind, s.Kind, s.Pid(), s.StartedIn, pid)
+			t.Errorf("%s is %s, process %d, started in %v; its process is %s", kind, s.Kind, s.Pid(), s.StartedIn, pid)
 		}
 		who, err := s.Config().Credentials.Retrieve(t.Context())
 		if err != nil || who.AccessKeyID != Key || who.SecretAccessKey != Key {

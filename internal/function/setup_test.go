@@ -65,7 +65,7 @@ func TestSetupFromPropertiesNamesEveryProblem(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(got, Setup{}) {
-			t.Errorf("namespaces %v: %+v beside an error", namespaces, got)
+			t.Errorf("namespaces %v: %+v with an error", namespaces, got)
 		}
 	}
 	got, err := SetupFromProperties(map[string]any{SetupNamespaces: []any{"a"}, SetupAuditRetention: "x"})

@@ -161,7 +161,7 @@ func TestIdleSlotsAndClocks(t *testing.T) {
 		o.equal("lost", got, 0)
 		o.equal("lost, given back", o.expires(), 0)
 		if news := o.News(); len(news) > 0 {
-			o.Errorf("%v are told to have lost slots that nobody had", news)
+			o.Errorf("%v are reported to have lost slots without a lease", news)
 		}
 	})
 	quiet(t, func(o *office) {

@@ -236,7 +236,7 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 		}
 		o.Look(s, o.now())
 		if news := o.News(); !slices.Equal(news, []decide.Name{acme}) || len(o.News()) > 0 {
-			o.Errorf("told of %v", news)
+			o.Errorf("reported %v", news)
 		}
 		other := o.takes(o.part(jobs, 1))
 		if back, _ := o.Release(other, o.now()); len(back) > 0 || !other.isLost() {

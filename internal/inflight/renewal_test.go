@@ -40,7 +40,7 @@ func TestOutcomesOfARenewal(t *testing.T) {
 				}
 			}
 			if stays.isLost() != c.lost || ends.isLost() {
-				o.Errorf("%s: lost: %t, and of who has ended %t", c.name, stays.isLost(), ends.isLost())
+				o.Errorf("%s: lost: %t, and of the ended lease %t", c.name, stays.isLost(), ends.isLost())
 			}
 			if c.retry == 0 {
 				if len(o.shelves) != 0 {

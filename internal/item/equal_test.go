@@ -42,7 +42,7 @@ func TestEqualMatchesDynamoDB(t *testing.T) {
 		}
 	}
 	if x := numbers("x"); Equal(x, x) || Equal(x, numbers("1")) || Equal(nil, N(1)) || Equal(nil, nil) {
-		t.Error("what is no value is equal to something")
+		t.Error("a missing value equals another one")
 	}
 	a := Item{"a": N(1)}
 	if !EqualItems(nil, Item{}) || EqualItems(a, nil) || EqualItems(a, Item{"b": N(1)}) || !EqualItems(a,

@@ -74,7 +74,7 @@ func TestUpdateActionsMatchDynamoDB(t *testing.T) {
 		before := with(nil)
 		after, held, err := c.u.Apply(before)
 		if !EqualItems(before, old) {
-			t.Fatalf("%s: what was there is %v now", c.name, before)
+			t.Fatalf("%s: the item before is %v now", c.name, before)
 		}
 		if c.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) || held || !EqualItems(after, old) {

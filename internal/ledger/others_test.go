@@ -67,7 +67,7 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 	// A snapshot that another aggregator has made is not written without a look.
 	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x", Counts: map[string]int64{"rpm": 9}}
 	if _, held, _ := usage(5, 7, Move{To: mark(10, 105, 7)}).Update().Apply(foreign.Item()); held {
-		t.Error("written without a look at what is there")
+		t.Error("written without reading the snapshot")
 	}
 }
 

@@ -33,7 +33,7 @@ func TestForeignSumsAreRefused(t *testing.T) {
 		}
 	}
 	if IsSum(item.Item{attrSum: item.S(`{"Version":3}`)}) || IsSum(nil) {
-		t.Error("what is no bytes is a sum")
+		t.Error("an attribute other than bytes is a sum")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestASumKeepsItsBase(t *testing.T) {
 			Part: "2023-11-14", Amount: Amount{map[string]int64{"rpm": 5}, 2}, Summed: Summed{Version: 1, Base: c.base}}
 		stored = summed(t, s, stored)
 		if got := AmountOf(stored); got.Events != c.events || !maps.Equal(got.Tokens, c.tokens) {
-			t.Errorf("beside %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
+			t.Errorf("with %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
 		}
 	}
 }

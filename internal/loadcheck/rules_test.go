@@ -148,7 +148,7 @@ func TestAChangingBucketIsNeverAccused(t *testing.T) {
 	}
 	for _, name := range []string{"skew", "rules", "passing"} {
 		if accused[name] == 0 {
-			t.Errorf("without %s nobody is accused in any world", name)
+			t.Errorf("without %s no world has a false excess", name)
 		}
 	}
 }

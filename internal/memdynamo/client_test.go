@@ -117,7 +117,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 		db.SetHook(func(memdynamo.Op) (bool, error) { return false, c.hook })
 		for name, do := range from(t.Context(), db) {
 			if out, err := do(); err == nil || !c.told(err) || !reflect.ValueOf(out).IsNil() {
-				t.Errorf("%s fails with %v: it is told %v, %#v", name, c.hook, out, err)
+				t.Errorf("%s fails with %v: the caller gets %v, %#v", name, c.hook, out, err)
 			}
 		}
 	}

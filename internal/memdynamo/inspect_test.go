@@ -145,10 +145,10 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	if db.Delete(item.Key{PK: "x", SK: "s"}); db.Changes(0)[0].Expired {
-		t.Error("what is deleted has expired")
+		t.Error("the deleted item has expired")
 	}
 	if store("x", nil); db.Changes(0)[1].Expired {
-		t.Error("what is stored has expired")
+		t.Error("the stored item has expired")
 	}
 }
 

@@ -153,7 +153,7 @@ func TestChangesAreTheStream(t *testing.T) {
 	db.Store(expiring)
 	check.Equal(t, db.Sweep(100), 0, "an item with ttl 100 was removed at 100")
 	if n := db.Sweep(101); n != 1 || db.Len() != 0 {
-		t.Errorf("an item with ttl 100 is there at 101")
+		t.Errorf("an item with ttl 100 exists at 101")
 	}
 	changes := db.Changes(0)
 	var got []string

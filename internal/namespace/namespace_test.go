@@ -97,7 +97,7 @@ func TestFindSeesWhatWasRegistered(t *testing.T) {
 	check.Must(t, Register(t.Context(), db, "prod", time.Unix(0, 0)))
 	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if !op.Consistent {
-			t.Errorf("%s may miss what was just written", op.Name)
+			t.Errorf("%s may miss a recent write", op.Name)
 		}
 		return true, nil
 	})

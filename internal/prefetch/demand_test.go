@@ -124,12 +124,12 @@ func TestMoreIsTakenAheadBeforeItIsNeeded(t *testing.T) {
 		now.Wall += c.set
 		check.Equal(t, h.Low(d, single(20), trip, now), c.low, name)
 		none := append(single(20), table.Cost{Limit: requests}) // it has no cost
-		check.Equal(t, h.Low(d, none, trip, now), c.low, "%s, beside a limit of which nothing is taken", name)
+		check.Equal(t, h.Low(d, none, trip, now), c.low, "%s, with a limit without a cost", name)
 		if h.Low(d, none[1:], trip, now) || h.Low(d, nil, trip, now) {
 			t.Errorf("%s: low of nothing", name)
 		}
 		if !h.Low(d, single(20), 10*trip, now) {
-			t.Errorf("%s: what is left is used up while a call of 300 ms is under way", name)
+			t.Errorf("%s: the rest is used up while a call of 300 ms is under way", name)
 		}
 	}
 }

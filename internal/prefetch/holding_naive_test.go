@@ -152,7 +152,7 @@ func charge(t *testing.T, r *rand.Rand, h *Holding, n *naive, image table.Shard,
 	a := h.Ask(image, table.Costs(n.limits, take[0], take[1]), life, now)
 	if milli(a.Left, n.limits) != left || milli(a.Declared, n.limits) != n.told || milli(a.Ended, n.limits) != n.ended ||
 		milli(a.Take, n.limits) != take || a.Life != life {
-		t.Fatalf("tells %+v, want %v left, %v told, %v ended", a, left, n.told, n.ended)
+		t.Fatalf("declares %+v, want %v left, %v declared, %v ended", a, left, n.told, n.ended)
 	}
 	before := *n
 	n.ended = [2]int64{}

@@ -89,7 +89,7 @@ func TestSettle(t *testing.T) {
 	h.Take(threes(1500), at(0))
 	a := h.Ask(shardOf(1, 0), threes(0), 2000, at(0)) // the shard has begun again, and has no declarations
 	if a.Left != nil || a.Declared != nil {
-		t.Errorf("a new generation is told %+v", a)
+		t.Errorf("a new generation gets %+v", a)
 	}
 	if h.Settle(threes(1000), at(0)) {
 		t.Error("tokens of an earlier generation came back")
@@ -114,29 +114,29 @@ func TestExpiredTokensAreReportedOnce(t *testing.T) {
 		}
 		for range 2 { // the second time it has expired before
 			if !h.MustReport(at(2000)) {
-				t.Error("nothing to tell of what has ended")
+				t.Error("expired tokens need not be reported")
 			}
 		}
 		if h.Some() {
-			t.Error("what is over is held")
+			t.Error("expired tokens are held")
 		}
 		a := h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
 		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != 500 || a.Left != nil {
 			t.Errorf("%+v, want that 500 ended", a)
 		}
 		if told, _ := table.Find(a.Declared, "a"); told.Milli != 2000 {
-			t.Errorf("%+v, want that 2000 were told", a)
+			t.Errorf("%+v, want 2000 declared", a)
 		}
 		if h.MustReport(at(2000)) || h.Ask(shardOf(0, 0), threes(0), 2000, at(2000)) != nil || !h.Asking() {
-			t.Error("something is told twice at once")
+			t.Error("a declaration is made twice at once")
 		}
 		h.Done(o, shardOf(0, 0))
 		h.Done(Refused, shardOf(0, 0)) // of no charge
-		check.Equal(t, h.MustReport(at(2000)), o == Refused, "outcome %d: tells", o)
+		check.Equal(t, h.MustReport(at(2000)), o == Refused, "outcome %d: must report", o)
 		a = h.Ask(shardOf(0, 0), threes(0), 2000, at(2000))
 		told, _ := table.Find(a.Declared, "a")
 		if ended, _ := table.Find(a.Ended, "a"); ended.Milli != again || told.Milli != 4*again {
-			t.Errorf("outcome %d: %+v, want that %d ended and %d were told", o, a, again, 4*again)
+			t.Errorf("outcome %d: %+v, want %d ended and %d declared", o, a, again, 4*again)
 		}
 	}
 }
@@ -147,10 +147,10 @@ func TestExpiredTokensAreReportedInANewGeneration(t *testing.T) {
 	h.Ask(shardOf(1, 0), threes(0), 2000, at(0))
 	h.Done(Written, shardOf(1, 0))
 	if h.MustReport(at(1999)) {
-		t.Error("there is something to tell before it has ended")
+		t.Error("tokens are reported before they have expired")
 	}
 	if !h.MustReport(at(2000)) {
-		t.Error("nothing to tell of what has ended")
+		t.Error("expired tokens need not be reported")
 	}
 }
 
@@ -238,7 +238,7 @@ func mended(others int64) table.Shard {
 func TestAMendDeclaresOthersTokens(t *testing.T) {
 	for _, others := range []int64{700, 0} {
 		h, mended := mends(t, others), mended(others)
-		check.Equal(t, h.Left("a", at(3000)), 1000, "can be granted: what was taken")
+		check.Equal(t, h.Left("a", at(3000)), 1000, "grantable tokens")
 		for _, c := range []struct{ now, told, left int64 }{
 			{3999, 1000 + others, 1000 + others}, {4000, 1000 + others, others}, {5000, others, 0},
 		} {
@@ -264,7 +264,7 @@ func TestReleaseKeepsOthersTokensDeclared(t *testing.T) {
 	ended, _ := table.Find(r.Ended, "a")
 	told, _ := table.Find(r.Declared, "a")
 	if ended.Milli != 1000 || told.Milli != 1000 || len(r.Back) > 0 || r.Generation != shardOf(3000, 3000).Generation {
-		t.Errorf("%v ended, %v goes back, it tells %v less of %d, want 1000", r.Ended, r.Back, r.Declared, r.Generation)
+		t.Errorf("%v ended, %v goes back, %v less declared of %d, want 1000", r.Ended, r.Back, r.Declared, r.Generation)
 	}
 	if again := h.Release(at(3500)); len(again.Back)+len(again.Declared)+len(again.Ended) > 0 {
 		t.Errorf("once more: %+v", again)
@@ -282,7 +282,7 @@ func TestANewGenerationDeclaresOwnTokensOnly(t *testing.T) {
 	a := h.Ask(anew, threes(0), 2000, at(200))
 	told, _ := table.Find(a.Declared, "a")
 	if left, _ := table.Find(a.Left, "a"); told.Milli != 1000 || left.Milli != 1000 {
-		t.Errorf("%v are told and %v left, want 1000", a.Declared, a.Left)
+		t.Errorf("%v are declared and %v left, want 1000", a.Declared, a.Left)
 	}
 	h.Done(Unknown, table.Shard{})
 	if h.Left("a", at(200)) != 3000 || h.MustReport(at(200)) != true {
@@ -312,7 +312,7 @@ func TestSpentByTheClockOfOthers(t *testing.T) {
 	early.State.HeldUntil = began + 2000
 	h.See(early, 1000)
 	if a := h.Ask(late, threes(0), 1000, at(1000)); a.Spent == nil {
-		t.Error("what was held until 2 s is not spent at 3 s")
+		t.Error("tokens held until 2 s are not spent at 3 s")
 	}
 }
 

@@ -198,7 +198,7 @@ func TestUnspentQuotaGoesBack(t *testing.T) {
 		h.GoesBack(back, now) // it was not written
 		h.GoesBack(back, now)
 		if _, some := h.BackIn(now); !some {
-			t.Errorf("%s: nothing is to be given back of what was not written", name)
+			t.Errorf("%s: unwritten tokens are not given back", name)
 		}
 		if again := h.Back(now); len(again) != 1 || again[0].Milli != 2*c.back {
 			t.Errorf("%s: %+v is to be given back again", name, again)

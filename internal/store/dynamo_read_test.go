@@ -78,7 +78,7 @@ func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
 			}}
 		}
 		open("http://db", use, nobody).Read(t.Context(), true, key)
-		check.Equal(t, dials.Load(), 1, "%s: attempts where nobody listens", name)
+		check.Equal(t, dials.Load(), 1, "%s: attempts without a server", name)
 	}
 	check.Equal(t, asked, 3+1, "leave was asked for attempts, 4 were made")
 }

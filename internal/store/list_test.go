@@ -27,7 +27,7 @@ func TestRemoveAsksAgainForTheRest(t *testing.T) {
 			"request %d removes items: %s", i, s.asked[i])
 	}
 	if strings.Contains(s.asked[1], `"a"`) {
-		t.Errorf("what was removed is removed again: %s", s.asked[1])
+		t.Errorf("removed items are removed again: %s", s.asked[1])
 	}
 }
 

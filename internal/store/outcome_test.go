@@ -23,6 +23,6 @@ func TestOutcomesMatchTheirKind(t *testing.T) {
 		}
 	}
 	if Passes(errors.New("no failure of the store")) || Passes(nil) {
-		t.Error("what is no failure of the store passes")
+		t.Error("an error of another kind passes")
 	}
 }

@@ -33,7 +33,7 @@ func TestCompare(t *testing.T) {
 			}
 			l := &liar{lie: how, at: i + 1}
 			if same(l) && l.lied {
-				t.Errorf("call %d, %s: nobody notices that the table %s", i+1, c.ends, how)
+				t.Errorf("call %d, %s: not noticed: the table %s", i+1, c.ends, how)
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	if l := (&liar{lie: spoils, at: last}); same(l) && l.lied {
-		t.Errorf("call %d: nobody notices the item at the end", last)
+		t.Errorf("call %d: the item at the end is not noticed", last)
 	}
 }
 

@@ -316,7 +316,7 @@ func TestEveryLieIsNoticed(t *testing.T) {
 			for _, how := range lies[c.ends] {
 				l := &liar{lie: how, at: at}
 				if play(g, l) && l.lied && !needless(c, how) {
-					t.Errorf("%s, call %d, %s from %s: nobody notices that the table %s", g.name, at, c.ends, c.from, how)
+					t.Errorf("%s, call %d, %s from %s: not noticed: the table %s", g.name, at, c.ends, c.from, how)
 				}
 			}
 		}

@@ -42,7 +42,7 @@ func TestTurnsInALine(t *testing.T) {
 	c.Leave(9)
 	check.Equal(t, called(d), "x", "the last one has no turn")
 	if d.Leave(1); len(all) != 0 || ls.InLine(acme, "") {
-		t.Error("somebody is left in line")
+		t.Error("a request is left in line")
 	}
 	if !ls.Stand(acme, "").called() {
 		t.Error("the first of a new line has no turn")
@@ -70,7 +70,7 @@ func TestLinesOfABucket(t *testing.T) {
 		class string
 		want  bool
 	}{{"", true}, {"batch", false}, {"free", false}} {
-		check.Equal(t, ls.InLine(acme, c.class), c.want, "somebody of class %q stands in line", c.class)
+		check.Equal(t, ls.InLine(acme, c.class), c.want, "a request of class %q is in line", c.class)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestLinesBehindAParent(t *testing.T) {
 	}
 	after.Asked(true, true, org) // it is not the first
 	if !ls.Any(org) {
-		t.Error("nobody waits for the parent")
+		t.Error("no request waits for the parent")
 	}
 	ls.Wake(org)
 	wants("the parent has something", ".x..")

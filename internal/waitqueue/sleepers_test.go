@@ -104,7 +104,7 @@ func TestGiveBacksThatWakeASleeper(t *testing.T) {
 				all.Wake(acme, c.g)
 			}
 			if got := all.Until(s) - begun; got != c.until || s.told() != c.told {
-				t.Errorf("%s: goes on after %d ms, want %d, told: %t", c.name, got, c.until, c.told)
+				t.Errorf("%s: goes on after %d ms, want %d, woken: %t", c.name, got, c.until, c.told)
 			}
 			check.Equal(t, mine.State.Slots[mine.State.Index("rps")].Tokens, -50*bucket.Milli,
 				"%s: the caller's image has changed to", c.name)
@@ -122,7 +122,7 @@ func TestMomentsNeedABucketThatCounts(t *testing.T) {
 	old.State.Slots = old.State.Slots[:old.State.Index(bucket.WCU)]
 	early, late := MomentOf(without(image(0, 0, -9))), MomentOf(without(image(0, 0, 9)))
 	if !early.before(late) {
-		t.Error("what is known is not compared")
+		t.Error("known moments are not compared")
 	}
 	for name, m := range map[string]Moment{"no image": MomentOf(table.Shard{}), "no meter": MomentOf(old)} {
 		if m.before(late) || early.before(m) {
@@ -150,7 +150,7 @@ func TestASleeperOfTwoShards(t *testing.T) {
 	} {
 		all.Wake(acme, c.g)
 		if got := all.Until(s) - begun; got != c.until || s.told() != c.told || s.told() {
-			t.Errorf("%d: goes on after %d ms, want %d, told: %t", i, got, c.until, c.told)
+			t.Errorf("%d: goes on after %d ms, want %d, woken: %t", i, got, c.until, c.told)
 		}
 	}
 	all.Remove(s)
@@ -159,10 +159,10 @@ func TestASleeperOfTwoShards(t *testing.T) {
 	}
 	beside.told()
 	if all.Wake(acme, giveBack(0, 0, 12)); s.told() || !beside.told() {
-		t.Error("who has left is told, or who still sleeps is not")
+		t.Error("a removed sleeper is woken, or a remaining one is not")
 	}
 	all.Remove(beside)
-	check.Equal(t, len(rooms), 0, "somebody sleeps still for buckets")
+	check.Equal(t, len(rooms), 0, "buckets that still have sleepers")
 }
 
 // Only the last 64 returns are heard by those who come to sleep after them.
@@ -214,7 +214,7 @@ func TestALookServesSleepersChargedBefore(t *testing.T) {
 		}
 		check.Equal(t, all.Until(beside)-begun, 90_000, "the other goes on after ms, want the 90 s of shard 1")
 		if got := all.Until(late) - begun; got != 70_000 || late.told() {
-			t.Errorf("who came later goes on after %d ms, want 70 s", got)
+			t.Errorf("the later sleeper goes on after %d ms, want 70 s", got)
 		}
 	})
 }

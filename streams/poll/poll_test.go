@@ -449,5 +449,5 @@ func TestPayload(t *testing.T) {
 	if !strings.HasPrefix(string(got), want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	check.Equal(t, fmt.Sprint(value(nil)), "map[]", "a type that nobody knows")
+	check.Equal(t, fmt.Sprint(value(nil)), "map[]", "an unknown type")
 }

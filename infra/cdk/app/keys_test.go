@@ -49,7 +49,7 @@ func TestKeysAreUsedThroughServices(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("nobody has rights on a key")
+		t.Error("no role has rights on a key")
 	}
 }
 

@@ -64,7 +64,7 @@ func TestRolesAllowExactlyThis(t *testing.T) {
 	}
 	if roles, policies := len(golden.ofType("AWS::IAM::Role")), len(golden.ofType("AWS::IAM::Policy")); roles != 3 ||
 		policies != 0 {
-		t.Errorf("%d roles and %d policies, want 3 and 0: somebody else got rights", roles, policies)
+		t.Errorf("%d roles and %d policies, want 3 and 0: another role got rights", roles, policies)
 	}
 }
 
