@@ -126,6 +126,7 @@ func (c Charge) Plan() Charged {
 //
 //	has none          another client made it: its next write must not be mistaken
 //	                  for one of ours
+//	was operated on   Python reset or credited it: an earlier image lacks the tokens
 //	has no clock      or one that is far ahead: the image does not give its line
 //	has no count      its capacity is not known: a shard of two has half of a shard of one
 //	changes limits    10 tokens of a capacity of 10 are not 10 of 20: a charge from
@@ -134,7 +135,8 @@ func (c Charge) Plan() Charged {
 func (p *planned) prepare(c Charge) {
 	p.c, p.image = c, c.Image.mended(c.Costs)
 	p.makeLists()
-	p.begins = c.Image.Generation == 0 || p.brokenClock() || c.Image.NoShardCount || c.Ahead != nil && c.Ahead.Mend
+	p.begins = c.Image.Generation == 0 || c.Image.operated() || p.brokenClock() || c.Image.NoShardCount ||
+		c.Ahead != nil && c.Ahead.Mend
 	p.before = p.image.At(c.Now)
 	for _, cost := range c.Costs {
 		p.adopt(cost.Limit)

@@ -43,7 +43,7 @@ func (p *planned) makeLists() {
 		set, add [4]item.Attr
 		less     [3]item.Less
 		remove   [2]string
-		cond     [14]item.Cond
+		cond     [15]item.Cond
 	}{}
 	p.u.Set, p.u.Add, p.u.SetLess, p.u.Remove = few.set[:0], few.add[:0], few.less[:0], few.remove[:0]
 	p.cond = few.cond[:0]
@@ -55,7 +55,7 @@ func (p *planned) finish() {
 	p.u.Key = image.Key()
 	p.set(layout.AttrRF, p.numbers.N(p.stored.RF))
 	p.cond = sameLife(p.cond, &p.numbers, image, p.stored.RF)
-	p.cond = append(p.cond, image.calendars(&p.u, p.after)...)
+	p.cond = image.calendars(p.cond, &p.u, p.after)
 	if p.begins {
 		p.set(AttrGeneration, item.N(nextGeneration(image, p.after.RF)))
 	}

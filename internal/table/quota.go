@@ -64,7 +64,7 @@ func OfQuotas(attr []byte) bool {
 	name := attr[bytes.LastIndexByte(attr, '_')+1:]
 	switch string(name) {
 	case layout.FieldCalendar, layout.FieldSchedule, layout.FieldRaises, fieldExtra, layout.FieldLength, fieldStart,
-		fieldApplied, fieldBefore, attrValidUntil:
+		fieldApplied, fieldBefore, fieldResets, attrValidUntil:
 		return true
 	}
 	return string(attr) == layout.AttrZone

@@ -60,6 +60,16 @@ func validUntil(s bucket.State) (until int64, ok bool) {
 	return until, ok
 }
 
+// operated reports whether Python has reset or credited the bucket since the last request, or changed
+// its limits: vu is 0, and not because a quota waits for its first use.
+func (b Shard) operated() bool {
+	if !b.Calendars.Has || b.Calendars.Until != 0 {
+		return false
+	}
+	until, has := validUntil(b.State)
+	return !has || until != 0
+}
+
 // zoneOf returns the zone of a limit's calendar or schedule, or "".
 func zoneOf(l bucket.Limit) string {
 	return cmp.Or(calendar.Zone(l.Reset), calendar.Zone(l.Schedule()))
@@ -112,10 +122,12 @@ func started(sl bucket.Slot) (out []item.Attr) {
 	return out
 }
 
-// calendars adds the changes of the item's calendars to an update. Limits become quotas or stop
-// being quotas, periods begin, and the end of the first one is stored. The condition ensures that
-// no other write has begun a period or changed a calendar meanwhile.
-func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) {
+// calendars adds the changes of the item's calendars to an update, and their conditions to cond. Limits
+// become quotas or stop being quotas, periods begin, and the end of the first one is stored. The conditions
+// ensure that no other write has begun a period, changed a calendar, or reset or credited anything meanwhile.
+// Python sets vu to 0 when it resets or credits, and its next request sets vu back. After that only quotas
+// show it.
+func (b Shard) calendars(cond []item.Cond, u *item.Update, after bucket.State) []item.Cond {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
 		if !hasLevel(sl.Limit) {
@@ -124,6 +136,9 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 		was := bucket.Slot{}
 		if j := b.State.Index(sl.Name); j >= 0 {
 			was = b.State.Slots[j]
+		}
+		if len(after.Slots) <= maxLimitsNamed {
+			cond = sameGifts(cond, was)
 		}
 		if was.Reset != sl.Reset || sl.Renews() && zone != b.Calendars.Zone {
 			change(u, periods(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name, layout.FieldLength))
@@ -158,12 +173,32 @@ func (b Shard) calendars(u *item.Update, after bucket.State) (cond []item.Cond) 
 		u.Remove = append(u.Remove, attrValidUntil)
 	}
 	if b.Calendars.Has {
-		return []item.Cond{item.Compare(attrValidUntil, item.Eq, item.N(b.Calendars.Until))}
+		return append(cond, item.Compare(attrValidUntil, item.Eq, item.N(b.Calendars.Until)))
 	}
-	if has {
-		return []item.Cond{item.Absent(attrValidUntil)}
+	return append(cond, noValidUntil)
+}
+
+var noValidUntil = item.Absent(attrValidUntil)
+
+// sameGifts adds the conditions that a quota is topped up as in its image, and that no operator has made it
+// whole since.
+func sameGifts(cond []item.Cond, sl bucket.Slot) []item.Cond {
+	if !sl.Renews() {
+		return cond
 	}
-	return nil
+	cond = append(cond, numbered(attrLimit(sl.Name, fieldExtra), sl.Extra))
+	if sl.FirstUse() == 0 { // the other kind begins a period then
+		cond = append(cond, numbered(attrLimit(sl.Name, fieldResets), sl.Resets))
+	}
+	return cond
+}
+
+// numbered holds while an attribute is read as n.
+func numbered(attr string, n int64) item.Cond {
+	if n > 0 {
+		return item.Compare(attr, item.Eq, item.N(n))
+	}
+	return item.Any(item.Absent(attr), item.Compare(attr, item.Le, item.N(0)))
 }
 
 // entered reports whether a write that finds the state is the first in the period of quota i,

@@ -135,7 +135,7 @@ func becomes(b Shard, at, after bucket.State, generation int64, uncut ...string)
 		{Name: AttrGeneration, Value: item.N(generation)},
 	}}
 	r.cond = append(sameLife(nil, nil, b, r.stored.RF), sameLimits(b)...)
-	r.cond = append(r.cond, b.calendars(&r.u, after)...)
+	r.cond = b.calendars(r.cond, &r.u, after)
 	for i, sl := range r.stored.Slots {
 		formOf(sl.Limit).resize(r, i)
 	}

@@ -346,3 +346,31 @@ func TestOperationsOnQuotasAreShared(t *testing.T) {
 		check.Equal(w, granted, 9, "granted of 6 and 3")
 	})
 }
+
+// What Python resets or credits stays, though a process of ours remembers the bucket from before: of a rate if
+// ours takes next, of a quota also if Python does.
+func TestOperationsOfPythonOutliveOurImages(t *testing.T) {
+	withNewer(t, func(w *world) {
+		l, p, one := w.open(), w.python(), limiter.Costs{"q": 1}
+		for kind, limit := range map[string]limiter.Limit{
+			"rate": still("q", 100), "quota": limiter.Quota("q", 100, limiter.Monthly(1, "Asia/Tokyo")),
+		} {
+			for _, operation := range []string{"reset_bucket", "top_up"} {
+				entity := kind + "-" + operation
+				w.set(entity, "api", limit)
+				w.take(l, entity, "api", limiter.Costs{"q": 60})
+				args, want := kv{"entity_id": entity, "resource": "api"}, int64(99)
+				if operation == "top_up" {
+					args["amounts"], want = kv{"q": 30}, 69
+				}
+				p.repository(nil, operation, args)
+				if kind == "quota" {
+					p.take(entity, "api", one)
+					want--
+				}
+				w.take(l, entity, "api", one)
+				w.wantLevels(entity, entity, "api", levels{"q": want * bucket.Milli})
+			}
+		}
+	})
+}
