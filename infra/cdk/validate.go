@@ -3,6 +3,7 @@ package cdk
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -46,6 +47,11 @@ func (p *Props) Validate() error {
 			"WarmReadUnits, WarmWriteUnits: want no more than MaxReadUnits, MaxWriteUnits"))
 	}
 	problems = append(problems, p.withDefaults().Table.capacity()...)
+	for _, name := range slices.Sorted(maps.Keys(p.Tags)) {
+		if strings.HasPrefix(strings.ToLower(name), "aws:") {
+			problems = append(problems, fmt.Errorf("Tags: name %q: AWS reserves names that begin with aws:", name))
+		}
+	}
 	_, err := p.declared()
 	return errors.Join(append(problems, err)...)
 }
