@@ -209,6 +209,32 @@ func TestReachReportsFailures(t *testing.T) {
 	}
 }
 
+// A listing that ends too early is named before buckets that failed, because their number is unknown then.
+func TestReachNamesAFailedListing(t *testing.T) {
+	w := newWorld(t)
+	w.set(Scope{}, rpm10)
+	for i := range 3 { // more than a page
+		w.take(fmt.Sprint("e", i), "gpt-4", limiter.Costs{"rpm": 1})
+	}
+	pages := 0
+	w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name != memdynamo.Query {
+			return true, nil
+		}
+		if pages++; pages == 2 {
+			return false, memdynamo.Fail(store.Setup)
+		}
+		return true, nil
+	})
+	n, err := w.ns.eachBucket(t.Context(), Scope{}, "mark", func(context.Context, Scope) (bool, error) {
+		return false, ErrBusy
+	})
+	if n.Failed != n.Buckets || n.Buckets == 0 || !errors.Is(err, ErrReach) || !errors.Is(err, limiter.ErrSetup) ||
+		errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "an unknown number not reached: ") {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
 // A limit of a caller that was full a moment ago, and is taken from meanwhile,
 // stays: it would come back full.
 func TestLimitsInUseAreNotMinted(t *testing.T) {
