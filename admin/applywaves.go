@@ -99,12 +99,13 @@ func (s Step) plannedFrom(now item.Item) bool {
 	return item.EqualItems(now, s.item)
 }
 
-// alone carries out one step by itself, if the item is still as planned from.
+// alone stores one step by itself, if the item is still as planned from.
 func (a *application) alone(ctx context.Context, s Step) error {
 	if s.entity != nil {
 		return a.n.describe(ctx, s)
 	}
-	return a.n.changeIf(ctx, s.Scope, s.plannedFrom, func(c *config.Config) { *c = s.want })
+	_, _, err := a.n.store(ctx, s.Scope, s.plannedFrom, func(c *config.Config) bool { *c = s.want; return true })
+	return fail(err, "change limits of %s", s.Scope)
 }
 
 // store carries out the steps of a wave. An error concerns all of them; each step has its own. It reads
