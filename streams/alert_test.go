@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
-// alerts is where alerts arrive.
+// alerts receives alerts.
 type alerts struct {
 	mu    sync.Mutex
 	sent  []Alert
@@ -54,7 +54,7 @@ func (a *alerts) of(t ledger.Threshold) (out []Alert) {
 	return out
 }
 
-// spentHalf is a rig with a bucket whose budget is half spent, and the batch that shows it.
+// spentHalf returns a rig with a bucket whose budget is half spent, and a batch that shows it.
 func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) {
 	r, to = newRig(t), &alerts{}
 	r.agg.alert, r.agg.table = to.send, "limits"
@@ -65,7 +65,7 @@ func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) 
 	return r, to, streamtest.PayloadOf(records(changes)...), resumeAt(changes[0].SequenceNumber())
 }
 
-// An alert says all that the record says, and is sent once though the batch comes again.
+// An alert has all the fields of its record, and is sent once even if the batch is repeated.
 func TestAlertsMatchTheirRecord(t *testing.T) {
 	r, to, payload, _ := spentHalf(t)
 	for range 2 {
@@ -80,15 +80,15 @@ func TestAlertsMatchTheirRecord(t *testing.T) {
 	check.Equal(t, to.sent[0], want, "sent")
 }
 
-// Whatever fails, not sent or sent and not answered, the alert or the record of it: the batch comes
-// again, usage is counted once, and every repetition has the same id.
+// Whatever fails, not sent or sent without an answer, the alert or its record: the batch is
+// repeated, usage is counted once, and every repetition has the same id.
 func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		alert  func(int) (bool, error)
 		record func(memdynamo.Op) (bool, error)
 		first  bool // another aggregator writes a record before, of one token more, which stays
-		again  bool // the batch comes again
+		again  bool // the batch is repeated
 		sent   int
 	}{
 		{"nothing fails", nil, nil, false, false, 1},
@@ -146,8 +146,8 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	}
 }
 
-// While a record of what was sent cannot be read, of the highest threshold or one below, nothing is sent, and
-// the batch comes again.
+// While a record cannot be read, of the highest threshold or a lower one, nothing is sent, and the
+// batch is repeated.
 func TestNothingIsSentWhileRecordsCannotBeRead(t *testing.T) {
 	for read := range 2 {
 		r, to, payload, again := spentHalf(t)
@@ -171,8 +171,8 @@ func TestNothingIsSentWhileRecordsCannotBeRead(t *testing.T) {
 	}
 }
 
-// What the target refuses for good holds nothing up: the batch is done, and the first use in another
-// hour of the period tries once more.
+// An alert that the target refuses permanently does not block the stream: the batch is done, and
+// the first use in another hour of the period tries once more.
 func TestRefusedAlertHoldsNothingUp(t *testing.T) {
 	r, to, payload, _ := spentHalf(t)
 	to.fails = func(n int) (bool, error) {
@@ -193,7 +193,8 @@ func TestRefusedAlertHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// Percents of one's own reach the fold, in whatever order they are given; others are refused by name.
+// Configured percentages are used, in whatever order they are given; invalid ones are refused by
+// name.
 func TestThresholdsOfOnesOwn(t *testing.T) {
 	o := Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t"}
 	for _, c := range []struct {

@@ -22,16 +22,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
-// slowTable answers calls after a round trip, takes so many write units a second, a
-// second's worth at once, and throttles what is above it.
+// slowTable answers calls after a round trip, accepts a number of write units per second, a
+// second's worth at once, and throttles the rest.
 type slowTable struct {
 	mu       sync.Mutex
 	rate     float64
 	left     float64
 	at       time.Time
-	taken    float64 // units, also of writes that were refused
+	taken    float64 // units, including refused writes
 	answered int
-	late     time.Time // no call may begin after it; zero: any
+	late     time.Time // no call may begin after it; zero: no limit
 	tooLate  int
 }
 
@@ -92,7 +92,7 @@ func (r *rig) figure(name string) int64 {
 	return n
 }
 
-// played is what it took to count many buckets.
+// played is the cost of counting many buckets.
 type played struct {
 	buckets, invocations, failed, state, calls int
 	units, told                                float64
@@ -104,9 +104,8 @@ func (p played) String() string {
 		"state up to %d KB", p.buckets, p.invocations, p.failed, p.took.Round(time.Second), p.calls, p.units, p.state/1000)
 }
 
-// playMany lets each of n buckets take once, in batches of 2,000 records within one
-// tumbling window, in front of a table that takes rate units a second, until all are
-// counted.
+// playMany charges each of n buckets once, in batches of 2,000 records within one tumbling window,
+// on a table that accepts rate units per second, until all are counted.
 func playMany(t *testing.T, n int, rate float64, padding int, change func(*rig)) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { p = manyBuckets(t, n, rate, padding, change) })
@@ -176,10 +175,10 @@ func manyBuckets(t *testing.T, n int, rate float64, padding int, change func(*ri
 	return p
 }
 
-// More buckets than one invocation can count end in few of them: each begins with what
-// is not counted, and they write little more than there is to write. It is a tenth of
-// 27,000 buckets with short names behind 300 units a second; a quarter of what is
-// written are lists of the long names. MANY_BUCKETS=27000 plays as many with short ones.
+// If there are more buckets than one invocation can count, a few are enough: each begins with the
+// uncounted ones, and they write little more than necessary. This is a tenth of 27,000 buckets with
+// short names at 300 units per second; a quarter of the writes are lists of the long names.
+// MANY_BUCKETS=27000 runs as many with short ones.
 func TestManyBucketsBehindASlowTable(t *testing.T) {
 	n, rate, padding := 2_700, 30.0, 230
 	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
@@ -192,7 +191,7 @@ func TestManyBucketsBehindASlowTable(t *testing.T) {
 	}
 }
 
-// takes lets a call take that long, or until its caller gives up.
+// takes makes a call take this long, or until its caller gives up.
 func takes(op memdynamo.Op, d time.Duration) (bool, error) {
 	select {
 	case <-time.After(d):
@@ -202,8 +201,8 @@ func takes(op memdynamo.Op, d time.Duration) (bool, error) {
 	}
 }
 
-// An invocation always answers, a second before its time is up, whatever the table does:
-// what it could not count is carried on, or delivered again.
+// An invocation always answers, a second before its deadline, whatever the table does: uncounted
+// usage is carried on, or delivered again.
 func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 	for _, tumbling := range []bool{false, true} {
 		for name, hook := range map[string]func(memdynamo.Op) (bool, error){
@@ -223,7 +222,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				for range 2 { // the first is counted, so that days go on in the second
+				for range 2 { // the first is counted, so the second continues its day
 					r.handle(streamtest.PayloadOf(records(r.since(0))...))
 					r.db.Drain()
 					for i := range 300 {
@@ -250,7 +249,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// No more write units are taken than the option says, and all are told.
+// No more write units are taken than the option allows, and all are reported.
 func TestWriteUnitsAreBounded(t *testing.T) {
 	p := playMany(t, 300, 10_000, 10, func(r *rig) { r.agg.pace = &pace{each: time.Second / 10} })
 	if p.units > 10*(p.took.Seconds()+1) || p.units < 300 || p.told < p.units || p.told > p.units+40 {
@@ -258,8 +257,8 @@ func TestWriteUnitsAreBounded(t *testing.T) {
 	}
 }
 
-// However few units are allowed a second, and however many writers wait for them: all of
-// them are used, and none goes by while a writer gives up waiting.
+// However few units are allowed per second, and however many writers wait for them: all are used,
+// and none is lost while a writer gives up waiting.
 func TestFewWriteUnitsAreAllUsed(t *testing.T) {
 	for _, rate := range []int{1, 2, 3} {
 		const n = 100
@@ -270,8 +269,8 @@ func TestFewWriteUnitsAreAllUsed(t *testing.T) {
 	}
 }
 
-// More days than one invocation can sum are summed in a few: what is left is owed anew, and the log
-// says how much that is.
+// If there are more days than one invocation can sum, a few are enough: the rest is owed again, and
+// the log reports how much.
 func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3000
@@ -310,21 +309,20 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 	})
 }
 
-// Work begins until five seconds before the deadline, no later and hardly earlier. The four that
-// follow are for the list of what longer windows are owed, also if the table takes its time; the
-// last one is for the answer.
+// Work begins until five seconds before the deadline, no later and hardly earlier. The following
+// four are for the list of owed windows, even on a slow table; the last one is for the answer.
 func TestWorkBeginsUntilFiveSecondsBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, seen := newRig(t), int64(0)
 		const n = 200
-		for range 2 { // the first is counted, so that days go on in the second
+		for range 2 { // the first is counted, so the second continues its day
 			r.within(&seen, nil, true)
 			for i := range n {
 				r.take(fmt.Sprint("tenant-", i), 0, 1, 1)
 			}
 		}
 		state, _ := r.within(&seen, nil, false)
-		r.now += time.Hour.Milliseconds() // what is carried is due with the next record
+		r.now += time.Hour.Milliseconds() // carried usage is due with the next record
 		r.take("another", 0, 1, 1)
 		payload := windowed(records(r.since(seen)), state, false)
 		begin, mu, last, lists := time.Now(), sync.Mutex{}, time.Duration(0), 0

@@ -50,9 +50,8 @@ func TestWholeBatchDone(t *testing.T) {
 	}
 }
 
-// A stream that is disabled and enabled again begins a new count of sequence
-// numbers. What is consumed then is not taken for what is counted already, and
-// what arrives late from before is.
+// A stream that is disabled and enabled again starts a new sequence of numbers. Its usage is not
+// mistaken for counted usage, and late records of the old stream are recognized.
 func TestUsageIsExactAcrossStreams(t *testing.T) {
 	r := newRig(t)
 	payload := func(label string, base int, changes []memdynamo.Change) []byte {
@@ -87,8 +86,8 @@ func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 	}
 }
 
-// Work is begun in the order of its records. Where the time ends, what was done before is not
-// delivered again.
+// Work begins in the order of its records. When the time ends, finished work is not delivered
+// again.
 func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 	var r *rig
 	var changes []memdynamo.Change
@@ -123,8 +122,7 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 	}
 }
 
-// W18, W26: a malformed record is kept, counted and skipped; nothing else is
-// held up by it.
+// W18, W26: a malformed record is stored, counted and skipped; it blocks nothing else.
 func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
@@ -175,7 +173,7 @@ func TestUnkeptMalformedRecordsAreNotDone(t *testing.T) {
 	if got := r.handle(payload); got != want || !strings.Contains(log.String(), errNowhere.Error()) {
 		t.Errorf("nowhere: %s, want %s, logged %s", got, want, log.String())
 	}
-	// Without a sequence number to name, the whole batch has to come again.
+	// Without a sequence number, the whole batch must be repeated.
 	check.Equal(t, r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))), resumeAt(""),
 		"no sequence number")
 }
@@ -196,8 +194,7 @@ func TestEmptyBatch(t *testing.T) {
 	}
 }
 
-// Somebody who keeps records and never answers must not use up the time of the
-// writes that wait behind it.
+// A Keep function that never answers must not use up the time of the following writes.
 func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -213,10 +210,9 @@ func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
 	})
 }
 
-// TestSampleEvents sends every aggregator-*.json of the events folder through
-// the aggregator, against a table that holds the newest images of the event, one
-// second after its last record. It compares the response, the metrics and every
-// write with the golden outcome.
+// TestSampleEvents sends every aggregator-*.json of the events folder through the aggregator, on a
+// table with the newest images of the event, one second after its last record. It compares the
+// response, the metrics and every write with the golden outcome.
 func TestSampleEvents(t *testing.T) {
 	before := store.SetRandom(func() uint64 { return 3 })
 	t.Cleanup(func() { store.SetRandom(before) })
@@ -259,7 +255,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 
 var alias = regexp.MustCompile(`[#:][0-9]+`)
 
-// show renders a write as it would be sent, with the aliases filled in.
+// show formats a write in its sent form, without aliases.
 func show(w item.Write) string {
 	k := w.Target()
 	switch w := w.(type) {
@@ -302,7 +298,7 @@ func value(v item.Value) string {
 	return strings.TrimSuffix(strings.TrimPrefix(string(b), `{"":`), "}")
 }
 
-// sink is a store that takes every write and keeps nothing.
+// sink is a store that accepts every write and stores nothing.
 type sink struct{ store.Lister }
 
 func (sink) Write(context.Context, item.Write) (item.Item, error) { return nil, nil }
@@ -356,13 +352,13 @@ func largeBatch(t *testing.T, n, buckets int) []byte {
 	return streamtest.PayloadOf(recs...)
 }
 
-// TestMemoryOfOneProcess is the process that is measured.
+// TestMemoryOfOneProcess is the measured process.
 func TestMemoryOfOneProcess(t *testing.T) {
 	path := os.Getenv(memoryPayload)
 	if path == "" {
-		return // only of use to TestMemoryOfALargeBatch
+		return // only used by TestMemoryOfALargeBatch
 	}
-	debug.SetMemoryLimit(72 << 20) // as the function does
+	debug.SetMemoryLimit(72 << 20) // like the function
 	payload, err := os.ReadFile(path)
 	check.Must(t, err)
 	agg := &Aggregator{

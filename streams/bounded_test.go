@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// wide stores a bucket of another client, which has no bound on the number of
-// limits, and nearly drains it: a refill is called for, and if hot a split.
+// wide stores a bucket of another client, with any number of limits, and nearly drains it: it needs
+// a refill, and if hot a split.
 func (r *rig) wide(limits int, hot bool) table.Shard {
 	var all []bucket.Limit
 	for i := range limits {
@@ -36,9 +36,8 @@ func (r *rig) wide(limits int, hot bool) table.Shard {
 	return b
 }
 
-// A bucket with more limits than one update can condition on is refused by
-// DynamoDB every time. Its usage is counted all the same, and it neither holds
-// up the records behind it nor has them given up with it.
+// DynamoDB always refuses updates of a bucket with more limits than one condition can name. Its
+// usage is still counted, and it neither blocks the records after it nor makes them be given up.
 func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
 	for _, limits := range []int{32, 60, 256 - 1} {
 		for _, hot := range []bool{false, true} {

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The lists of an hour are read six minutes after it, those that are dated up to three minutes
-// after it. From a fold of ten minutes on it is every second hour.
+// The lists of an hour are read six minutes after it, including lists dated up to three minutes
+// after it. With a fold of ten minutes or more, this happens every second hour.
 func TestListsAreDueAfterTheirHour(t *testing.T) {
 	at := func(clock string) int64 {
 		when, err := time.Parse(time.RFC3339, "2023-11-14T"+clock+"Z")
@@ -44,11 +44,11 @@ func TestListsAreDueAfterTheirHour(t *testing.T) {
 	}
 }
 
-// Others leave it for a minute to an invocation that has begun to catch up. If it has died, one of
-// them does it then. The list, which is kept for a week, is still there.
+// Other invocations wait a minute for one that has begun to catch up. If it has died, one of them
+// does the work. The list, which is kept for a week, still exists.
 func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 	r, seen := newRig(t), int64(0)
-	for range 2 { // the day goes on in the second
+	for range 2 { // the second continues the day
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)
 	}
@@ -85,12 +85,12 @@ func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 	check.Equal(t, lists, 1, "lists")
 }
 
-// What cannot be summed is owed anew, and said to be. The next invocation after that sums it.
+// Windows that cannot be summed are owed again, which is reported. The next invocation sums them.
 func TestFailedSumsAreOwedAgain(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	var log strings.Builder
 	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
-	for range 2 { // the day goes on in the second
+	for range 2 { // the second continues the day
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)
 	}
@@ -114,7 +114,7 @@ func TestFailedSumsAreOwedAgain(t *testing.T) {
 	}
 }
 
-// Where all is caught up that is due, an invocation reads that, and claims nothing.
+// If everything due is caught up, an invocation reads that, and claims nothing.
 func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	r, seen, claims := newRig(t), int64(0), 0
 	r.take("a", 0, 1, 1)
@@ -138,7 +138,7 @@ func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	}
 }
 
-// A call that has no answer ends after five seconds, so that one dead connection does not use up an
+// A call without an answer ends after five seconds, so one dead connection does not use up an
 // invocation: the same write is sent again, and counts once.
 func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 	})
 }
 
-// Where longer windows cannot be caught up, the log says so and why: whether the cursor cannot be read,
+// If longer windows cannot be caught up, the log says so and why: the cursor cannot be read,
 // claimed or moved, or the lists cannot be read. The next invocation catches up.
 func TestFailedCatchUpsAreLogged(t *testing.T) {
 	cursor := ledger.OwedCursorKey()
@@ -197,7 +197,7 @@ func TestFailedCatchUpsAreLogged(t *testing.T) {
 	}
 }
 
-// A day that is on several lists is summed once, and nothing is owed anew where nothing is left.
+// A day on several lists is summed once, and nothing is owed again if nothing is left.
 func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	r.agg.concurrency, r.db.PageSize = 1, 2

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
-// A Lambda function that counts usage by the month too and splits nothing.
+// A Lambda function that also counts usage by month, and splits nothing.
 func ExampleNew() {
 	cfg, err := config.LoadDefaultConfig(context.Background())
 	if err != nil {

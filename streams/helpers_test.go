@@ -29,7 +29,7 @@ import (
 
 const t0 = 1_700_000_000_000 // 2023-11-14T22:13:20Z
 
-// rig is a table in memory with a clock of its own, and an aggregator on it.
+// rig is a table in memory with its own clock, and an aggregator on it.
 type rig struct {
 	t       testing.TB
 	now     int64
@@ -38,14 +38,14 @@ type rig struct {
 	agg     *Aggregator
 	metrics bytes.Buffer
 
-	invoked atomic.Bool // now
+	invoked atomic.Bool // an invocation is under way now
 }
 
-// invocation is what the context of an invocation has.
+// invocation is the key of an invocation's context.
 type invocation struct{}
 
-// inContext is the table of a rig. All calls of an invocation must have its context, with its end. So must
-// what it logs, which has the id of the request from there.
+// inContext is the table of a rig. All calls of an invocation must have its context and deadline,
+// and so must its log lines, which get the request id from it.
 type inContext struct {
 	store.Lister
 	r *rig
@@ -105,7 +105,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// objects keeps malformed records in memory.
+// objects stores malformed records in memory.
 type objects struct {
 	mu   sync.Mutex
 	fail error
@@ -127,7 +127,7 @@ func (o *objects) keep(_ context.Context, x Object) error {
 	return nil
 }
 
-// gpt is the bucket of an entity on the resource of the tests.
+// gpt returns the bucket of an entity on the resource of the tests.
 func gpt(entity string) usage.Bucket {
 	return usage.Bucket{Namespace: "ns", Resource: "gpt", Entity: entity}
 }
@@ -151,7 +151,7 @@ func (r *rig) bucket(entity string, shard int) table.Shard {
 	return b
 }
 
-// take does what a client's write does to a shard.
+// take changes a shard like a client's write.
 func (r *rig) take(entity string, shard int, rpm, tpm int64) {
 	r.t.Helper()
 	b := r.bucket(entity, shard)
@@ -168,15 +168,15 @@ func records(changes []memdynamo.Change) []json.RawMessage {
 	return out
 }
 
-// since returns the stream after change number seq, without what the filter of
-// the event source mapping drops.
+// since returns the stream after change number seq, without the records that the filter of the
+// event source mapping drops.
 func (r *rig) since(seq int64) []memdynamo.Change {
 	return slices.DeleteFunc(r.db.Changes(seq), func(c memdynamo.Change) bool {
 		return c.Key.SK != layout.SKBucketState
 	})
 }
 
-// acknowledged returns how many changes of a batch the response says are done.
+// acknowledged returns how many changes of a batch the response reports as done.
 func (r *rig) acknowledged(out []byte, batch []memdynamo.Change) int {
 	r.t.Helper()
 	var resp struct {
@@ -230,13 +230,13 @@ func (r *rig) usageOf() map[string]int64 {
 	return out
 }
 
-// counted returns what the snapshots must say: the growth of the counters in
-// the stream, each in the windows of its own instant.
+// counted returns the expected contents of the snapshots: the growth of the counters in the stream,
+// each in the windows of its own instant.
 func (r *rig) counted() map[string]int64 {
 	out := map[string]int64{}
 	for _, c := range r.since(0) {
 		if c.New == nil {
-			continue // what it had counted stays
+			continue // its counts stay
 		}
 		ns, entity, resource, _, _ := layout.ParseBucketPK(c.Key.PK)
 		for _, limit := range []string{"rpm", "tpm"} {
@@ -265,11 +265,10 @@ func usedTokens(t testing.TB, it item.Item, limit string) int64 {
 	return b.State.Slots[i].Used / 1000
 }
 
-// inexact returns how snapshots and counters differ, empty if they do not.
+// inexact returns the differences between snapshots and counters, or "".
 func (r *rig) inexact() string { return differences(r.usageOf(), r.counted()) }
 
-// differences returns what snapshots say otherwise than what is wanted of them, or
-// beside it.
+// differences returns where the snapshots differ from the wanted ones, including additional ones.
 func differences(got, want map[string]int64) string {
 	all := maps.Clone(got)
 	maps.Copy(all, want)
@@ -282,8 +281,8 @@ func differences(got, want map[string]int64) string {
 	return out.String()
 }
 
-// handedOn lets a fault hit what is written of bucket b, of which the changes have the
-// second record, and wants that record to come again, alone with those behind it.
+// handedOn applies a fault to the writes of bucket b, which has the second record, and requires
+// that this record is delivered again, alone with those after it.
 func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 	r.t.Helper()
 	changes := r.since(0)
@@ -295,7 +294,7 @@ func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 	})
 	check.Equal(r.t, r.handle(streamtest.PayloadOf(records(changes)...)), resumeAt(changes[1].SequenceNumber()),
 		"response")
-	// What did not fail is done all the same.
+	// Writes that did not fail are still done.
 	if it := r.db.Item(layout.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
 		r.t.Error("c is not counted")
 	}

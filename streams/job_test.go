@@ -24,8 +24,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// A batch that asks for everything: what is required comes first, in the order of its records, and then
-// what clients do without, kind by kind. Each job says what it is, whose, and where to resume.
+// A batch that needs everything: required jobs come first, in the order of their records, and then
+// the optional ones, kind by kind. Each job says what it is, whose, and where to resume.
 func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	r := newRig(t)
 	of := func(entity, what string) {
@@ -48,7 +48,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	}
 	all := []string{"low", "brief", "hot", "quota", "low", "brief", "hot", "quota"}
 	for i, what := range all {
-		of(fmt.Sprint("e", 7-i), what) // they are not in the order of their names
+		of(fmt.Sprint("e", 7-i), what) // they are not in order of name
 	}
 	recs := records(r.since(0))
 	recs[0] = json.RawMessage(strings.ReplaceAll(string(recs[0]), `"b_rpm_tc":{"N":"`, `"b_rpm_tc":{"N":"x`))
@@ -91,7 +91,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	led.tumbling.On = true // what is not counted is carried on, and all else is as it was
+	led.tumbling.On = true // uncounted usage is carried on, and the rest is unchanged
 	for i, j := range r.agg.jobs(led, histories, usage.Decide(histories, t0+1500, r.agg.conf), batch.Malformed) {
 		if required := strings.HasSuffix(want[i], "true") && j.What != jobUsage; j.Required != required {
 			t.Errorf("%s in a fold: required %v", want[i], j.Required)
@@ -99,9 +99,9 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	}
 }
 
-// trouble lets one call in so many each fail, be slowed down by busy, lose its answer,
-// or end the caller's context. Calls go out concurrently: what befalls one depends on
-// what it is and how often it came, not on when it comes, so that a seed says it all.
+// trouble makes one call in oneIn each fail, be slowed down by busy, lose its answer, or end the
+// caller's context. Calls are concurrent: the fault of a call depends on its kind and how often it
+// came, not on its time, so a seed determines everything.
 func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc) memdynamo.Hook {
 	var mu sync.Mutex
 	met := map[string]uint64{}
@@ -131,8 +131,8 @@ func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc)
 	}
 }
 
-// A bug that makes the counting of one bucket panic makes it not done, and harms no
-// other.
+// If a bug makes the counting of one bucket panic, that bucket is not done, and no other is
+// affected.
 func TestPanicIsNotDone(t *testing.T) {
 	r := newRig(t)
 	for _, e := range []string{"a", "b", "c"} {
@@ -146,14 +146,13 @@ func TestPanicIsNotDone(t *testing.T) {
 	}
 }
 
-// A bucket that cannot be refilled or split does not hold the stream up, however
-// its writes fail, and a dead connection takes no longer than one call may. It is
-// counted.
+// A bucket that cannot be refilled or split does not block the stream, however its writes fail, and
+// a dead connection takes no longer than one call may. The failure is counted.
 func TestUpkeepThatFailsIsDone(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		call   func(op memdynamo.Op) (bool, error)
-		failed int // a refill that is sent again is found done, or refused: no failure
+		failed int // a repeated refill is found done, or refused: not a failure
 	}{
 		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, 2},
 		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, 1},
@@ -163,15 +162,15 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				r.take("e", 0, 400, 39_000) // to be refilled
-				hot := r.bucket("f", 0)     // to be split
+				r.take("e", 0, 400, 39_000) // needs a refill
+				hot := r.bucket("f", 0)     // needs a split
 				hot.State.Slots[hot.State.Index(bucket.WCU)].Tokens = 999
 				hot.State.RF = r.now
 				r.db.Store(hot.Item())
 				r.take("f", 0, 1, 1)
 				payload := streamtest.PayloadOf(records(r.since(0))...)
 				r.now += 700
-				var upkeep atomic.Int64 // calls go out concurrently
+				var upkeep atomic.Int64 // calls are concurrent
 				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 					if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#") {
 						return true, nil
@@ -185,7 +184,7 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 					t.Errorf("response %s after %d writes on buckets", got, upkeep.Load())
 				}
 				r.wants(r.metrics.String(), fmt.Sprintf(`"WritesFailed":%d`, c.failed))
-				if took := time.Since(begin); took > 30*time.Second { // half of what an invocation has
+				if took := time.Since(begin); took > 30*time.Second { // half of an invocation's time
 					t.Errorf("took %v", took)
 				}
 				check.Equal(t, r.inexact(), "")
@@ -194,8 +193,8 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 	}
 }
 
-// A batch is not acknowledged over a read that failed: whichever it is, what is said to be done is
-// counted, in hours and in days, and the next delivery counts the rest.
+// A batch is not acknowledged after a failed read: whichever read fails, records reported as done
+// are counted, in hours and in days, and the next delivery counts the rest.
 func TestAcknowledgedRecordsAreCountedWhicheverReadFails(t *testing.T) {
 	failed := 0
 	for at := 1; ; at++ {

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The snapshots of the others are read once eight buckets were found counted, and as many as were
-// counted now: then most likely all of this is the second attempt.
+// The snapshots of the others are read after eight buckets were found counted, and as many as were
+// counted now: then this is most likely the second attempt.
 func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 	for _, c := range []struct {
 		found, wrote int
@@ -34,7 +34,7 @@ func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 		}
 		read := false
 		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			read = op.Consistent // what was written a moment ago must be seen
+			read = op.Consistent // recent writes must be seen
 			return true, nil
 		})
 		if got := l.snapshots(t.Context(), bucket) != nil; got != c.want || read != c.want {
@@ -64,7 +64,8 @@ func TestALookupIsOneCall(t *testing.T) {
 	check.Slices(t, calls, []int{item.MaxReadKeys}, "calls of keys")
 }
 
-// What is known of a snapshot is newer than what a read finds that may be behind, but not than a consistent one.
+// A known snapshot is newer than one from an eventually consistent read, but not than one from a
+// consistent read.
 func TestASnapshotThatIsKnown(t *testing.T) {
 	r := newRig(t)
 	total := &usage.Total{Bucket: gpt("e"), Window: usage.Hourly,
@@ -80,8 +81,8 @@ func TestASnapshotThatIsKnown(t *testing.T) {
 	}
 }
 
-// laggard is a table that answers every second read that need not be consistent as it
-// was at the last remember.
+// laggard is a table that answers every second eventually consistent read from the time of the last
+// remember.
 type laggard struct {
 	store.Lister
 	db, old *memdynamo.DB
@@ -89,7 +90,7 @@ type laggard struct {
 	rand    *rand.Rand
 }
 
-// lag lets the world's aggregator read from a laggard, one call at a time.
+// lag makes the world's aggregator read from a laggard, one call at a time.
 func (w *world) lag() *laggard {
 	l := &laggard{Lister: w.db, db: w.db, rand: rand.New(rand.NewPCG(1, 3))}
 	w.agg.store, w.agg.concurrency = l, 1
@@ -113,9 +114,9 @@ func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
 	return l.Lister.List(ctx, q)
 }
 
-// An idle bucket is charged just before and just after the turn of an hour. The second
-// record is counted while reads still show the table as it was before the first. The
-// hour that is over must not be completed by what they show.
+// An idle bucket is charged just before and just after the turn of an hour. The second record is
+// counted while reads still show the table before the first. The finished hour must not be
+// completed by what they show.
 func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 	const hour = 3_600_000
 	for seed := range uint64(8) {
@@ -136,8 +137,8 @@ func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 	}
 }
 
-// A day is summed from hours that were written a moment ago, and a month from such days. Reads that
-// still show them as they were before must have no part in it.
+// A day is summed from hours that were just written, and a month from such days. Stale reads must
+// have no part in it.
 func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(t, seed)
@@ -176,7 +177,7 @@ func (w *world) last() memdynamo.Change {
 	return all[len(all)-1]
 }
 
-// countRecords lets the aggregator count records at once, without folding.
+// countRecords makes the aggregator count records immediately, without folding.
 func (w *world) countRecords(changes ...memdynamo.Change) {
 	w.t.Helper()
 	check.MustEqual(w.t, w.rig.handle(streamtest.PayloadOf(records(changes)...)), done)

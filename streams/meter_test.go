@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// A write takes a unit for each 1,024 bytes of its item, and a transaction two for each of its writes,
-// be they refused or without an answer. What DynamoDB throttles takes nothing.
+// A write takes a unit for each 1,024 bytes of its item, and a transaction two for each of its
+// writes, even if refused or unanswered. A throttled write takes nothing.
 func TestWriteUnits(t *testing.T) {
 	put := func(bytes int) item.Put {
 		it := item.Key{PK: "p", SK: "s"}.Item()
@@ -57,8 +57,8 @@ func TestWriteUnits(t *testing.T) {
 	}
 }
 
-// A write waits for one unit. Those that its item turns out to take beside that are waited for by the
-// next one: also by a transaction, which waits for all of its own.
+// A write waits for one unit. If its item takes more, the next write waits for these: also a
+// transaction, which waits for all its own units.
 func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
 	for bytes, units := range map[int]int64{100: 1, 1025: 2, 5000: 5} {
 		r := newRig(t)
@@ -80,7 +80,8 @@ func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
 	}
 }
 
-// A write that waits for its units ends with its invocation, and says that nothing was sent.
+// A write that waits for its units ends with its invocation, and its error says that nothing was
+// sent.
 func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pace{each: time.Second, next: time.Now().Add(time.Minute)}
@@ -100,7 +101,7 @@ func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
 	})
 }
 
-// Units that would come after the end are not waited for, and left to other writes.
+// Units that would come after the end are left to other writes.
 func TestUnitsThatComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -114,7 +115,7 @@ func TestUnitsThatComeTooLate(t *testing.T) {
 	})
 }
 
-// A lost answer is planned again, but not after the end.
+// A write with a lost answer is planned again, but not after the end.
 func TestALostAnswerAfterTheEnd(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,9 +17,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// A list of what days owe that is not stored, or of which that is not known, makes what
-// it would say not done: carried on within a window, counted again at its end, and found
-// counted then. The day gets it all the same, once.
+// If a list of owed days is not stored, or its outcome is unknown, its usage counts as not done:
+// carried on within a window, counted again at its end, and then found counted. The day still gets
+// it, once.
 func TestUnstoredListsAreNotDone(t *testing.T) {
 	for _, c := range []struct {
 		applied, final bool
@@ -41,11 +41,11 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 		}
 	}
 	round()
-	r.within(&seen, nil, true) // from here on the day goes on
+	r.within(&seen, nil, true) // from here on the day continues
 	round()
 	state, _ := r.within(&seen, nil, false)
 	if !final {
-		r.now += time.Hour.Milliseconds() // what is carried is due with the next record
+		r.now += time.Hour.Milliseconds() // carried usage is due with the next record
 		r.take("another", 0, 1, 1)
 	}
 	lists := 0
@@ -64,7 +64,7 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	}
 	r.db.SetHook(nil)
 	if final {
-		out, err = r.agg.Invoke(t.Context(), payload) // as Lambda does
+		out, err = r.agg.Invoke(t.Context(), payload) // like Lambda
 	} else {
 		check.Equal(t, strings.Count(r.metrics.String(), fmt.Sprintf(`"Pending":%d`, n+1)), 1,
 			"not carried on: %s", r.metrics.String())
@@ -85,15 +85,16 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	}
 }
 
-// The same where lists fail twice: what is found counted then, because the list of the
-// first attempt was not stored, is carried on as well.
+// The same if lists fail twice: usage that is then found counted, because the list of the first
+// attempt was not stored, is carried on as well.
 func TestListsThatFailTwiceAreCarriedOn(t *testing.T) {
 	for day, want := range map[string]int64{"begins": 1, "goes on": 2} {
 		t.Run(day, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { listNotStoredTwice(t, want) }) })
 	}
 }
 
-// listNotStoredTwice wants so many tokens in the day of either bucket: of two, one was listed before.
+// listNotStoredTwice requires want tokens in the day of either bucket: of two, one was listed
+// before.
 func listNotStoredTwice(t *testing.T, want int64) {
 	r, seen := newRig(t), int64(0)
 	if want == 2 {
@@ -111,7 +112,7 @@ func listNotStoredTwice(t *testing.T, want int64) {
 		}
 		return true, nil
 	})
-	state, _ = r.within(&seen, state, false) // counts the first, cannot say so
+	state, _ = r.within(&seen, state, false) // counts the first, cannot list it
 	r.now += time.Hour.Milliseconds()        // now the second is due too
 	r.take("third", 0, 1, 1)
 	state, _ = r.within(&seen, state, false) // finds the first, counts the second
@@ -153,8 +154,8 @@ func TestFoundBucketsAreListedWithTheRest(t *testing.T) {
 	}
 }
 
-// A list that has to wait for its write units for longer than those who catch up wait for
-// lists is not stored: it would never be counted.
+// A list that would wait for its write units longer than catching up waits for lists is not stored:
+// it would never be counted.
 func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
 	for late, stored := range map[time.Duration]bool{owedGrace / 3: true, owedGrace: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -171,8 +172,8 @@ func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
 	}
 }
 
-// A list says what 132 buckets with long names are owed, 64 KB: so many fit while all else is counted,
-// and into each list of the end. What is left is said by the last.
+// A list holds 132 buckets with long names, 64 KB: this many fit while everything else is counted,
+// and into each list at the end. The last one holds the rest.
 func TestHowMuchAListSays(t *testing.T) {
 	const n, each = 400, 500
 	var all []*counting
@@ -190,7 +191,7 @@ func TestHowMuchAListSays(t *testing.T) {
 				t.Errorf("%v, %v", w, err)
 			}
 			lists = append(lists, len(owed))
-			r.now++ // a list has a key by its instant
+			r.now++ // a list's key is its instant
 		}
 		return true, nil
 	})
@@ -215,7 +216,7 @@ func TestHowMuchAListSays(t *testing.T) {
 	}
 }
 
-// A list says each window once and in order, so that a name that repeats takes no room.
+// A list has each window once and in order, so a repeated name takes no space.
 func TestAListIsInOrder(t *testing.T) {
 	r := newRig(t)
 	var from []*counting

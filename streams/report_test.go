@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The log says of each batch what was done of it, and what is carried on.
+// The log reports the work of each batch, and the usage carried on.
 func TestBatchesLogTheirWork(t *testing.T) {
 	r := newRig(t)
 	var log bytes.Buffer
@@ -36,7 +36,7 @@ func TestBatchesLogTheirWork(t *testing.T) {
 	}
 }
 
-// An invocation logs as many bytes as the bill says, within a quarter.
+// An invocation logs as many bytes as the price assumes, within a quarter.
 func TestABatchLogsWhatTheBillHas(t *testing.T) {
 	r := newRig(t)
 	for i := range 100 {
@@ -50,8 +50,8 @@ func TestABatchLogsWhatTheBillHas(t *testing.T) {
 	}
 }
 
-// What became of a batch is reported by name: jobs by what they write, those that were not begun, what
-// longer windows took, and what is carried on.
+// The results of a batch are reported by name: jobs by their kind, jobs not begun, the writes of
+// longer windows, and the usage carried on.
 func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	r := newRig(t)
 	job := func(what string, writes int, begun bool, err error) *function.Job {

@@ -56,7 +56,7 @@ streams: MaxWriteUnits=-1: want 0 to 40000`
 	}
 }
 
-// What lies at the bounds that the options name is accepted, and what is just beyond is not.
+// Values at the documented bounds of the options are accepted, and values just beyond are not.
 func TestBoundsOfOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		set             func(o *Options, n int)
@@ -78,7 +78,7 @@ func TestBoundsOfOptions(t *testing.T) {
 	}
 }
 
-// As many write units as a table has by default may be asked for, or none named.
+// MaxWriteUnits may be up to a table's default limit, or unset.
 func TestHowManyWriteUnits(t *testing.T) {
 	for units, each := range map[int]time.Duration{
 		0: 0, 1: time.Second, 40_000: 25 * time.Microsecond, 40_001: -1, -1: -1,

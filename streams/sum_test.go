@@ -38,9 +38,9 @@ func (w *world) sums(limit string, want int64) (wrong string) {
 	return wrong
 }
 
-// race lets one aggregator count a record, and another one, at one of its calls, a later
-// record of the same bucket, or one of another shard, in the hour before. It returns what
-// is wrong with day and month then, and whether there was such a call.
+// race makes one aggregator count a record, and another one, at one of its calls, a later record of
+// the same bucket, or one of another shard, in the hour before. It returns what is wrong with day
+// and month then, and whether there was such a call.
 func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hit bool) {
 	w := newWorld(t, 1)
 	w.agg.concurrency = 1
@@ -75,8 +75,8 @@ func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hi
 	return w.sums("rpm", want), calls >= at
 }
 
-// An hour that is written while its day is summed is in the day in the end: who has read
-// hours before another one wrote their sum does not write over it.
+// An hour that is written while its day is summed is in the day in the end: an aggregator that has
+// read hours before another one wrote their sum does not overwrite it.
 func TestSumsOfTwoAggregators(t *testing.T) {
 	for _, of := range []string{"the same hour", "the hour before"} {
 		for at := 1; ; at++ {
@@ -92,7 +92,7 @@ func TestSumsOfTwoAggregators(t *testing.T) {
 	}
 }
 
-// The races above must notice what the version, and what the order of reads, are for.
+// The races above must detect if the version, or the order of reads, is missing.
 func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 	isSum := func(u item.Update) bool {
 		for _, a := range u.Set {
@@ -116,7 +116,7 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 				for i, a := range u.Set {
 					if old := w.db.Item(u.Key); a.Name == "_*" && old != nil {
 						u.Set[i].Value = old["_*"]
-						u.If = item.Compare("_*", item.Eq, old["_*"]) // the count of records may be the same, too
+						u.If = item.Compare("_*", item.Eq, old["_*"]) // the count of records may also be equal
 					}
 				}
 				return u
@@ -138,8 +138,8 @@ func (w *world) rpm(kind usage.Window, at int64) int64 {
 	return read(w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(at)))), "rpm")
 }
 
-// Where days were the shortest windows, and were counted by marks, hours may be counted too from an
-// instant on: days and months count everything once all the same.
+// If days were the finest windows, and were counted by marks, hours may be added later: days and
+// months still count everything once.
 func TestHoursMayBeCountedLater(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for seed := range uint64(20) {
@@ -171,7 +171,7 @@ func TestHoursMayBeCountedLater(t *testing.T) {
 	}
 }
 
-// A day of another aggregator is taken out once, and a refusal, because it is not as it was, writes nothing.
+// Another aggregator's day is replaced once, and a refusal, because it has changed, writes nothing.
 func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
 	w := newWorld(t, 1)
 	noon := t0 - t0%aDayLong + 12*anHourLong
@@ -194,8 +194,8 @@ func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
 	}
 }
 
-// An hour that completes one before it, of the same day, is counted with one sum of that day: the day
-// is summed once, when both are counted. A day before is summed with the hour that is completed.
+// An hour that completes an earlier one of the same day is counted with one sum of that day: the
+// day is summed once, after both are counted. An earlier day is summed with its completed hour.
 func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 	for midnight, want := range map[bool]string{false: "14T12 14T13 14", true: "14T23 14 15T00 15"} {
 		w := newWorld(t, 1)
@@ -224,7 +224,7 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 	}
 }
 
-// Whatever TTL removes, and whenever a day is summed anew: it never has less than it had.
+// Whatever TTL removes, and whenever a day is summed again: it never has less than before.
 func TestADayOutlivesItsHours(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, ttl := range []int{1, 2} {
@@ -243,7 +243,7 @@ func TestADayOutlivesItsHours(t *testing.T) {
 			w.put(key, 1, 60)
 			w.countRecords(w.last())
 			w.put(key, 1, 67)
-			record := w.last() // comes late
+			record := w.last() // arrives late
 			w.now = begin + late*anHourLong
 			for _, it := range w.db.Items() {
 				if ledger.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
@@ -261,8 +261,8 @@ func TestADayOutlivesItsHours(t *testing.T) {
 	}
 }
 
-// A sum whose answer is lost is read again, and not written once more if it is there. It is not done if
-// it cannot be read.
+// A sum whose answer is lost is read again, and not written again if it is stored. It is not done
+// if it cannot be read.
 func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 	for _, c := range []struct {
 		applied, unread bool
@@ -287,8 +287,7 @@ func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 	}
 }
 
-// What says of itself that it is a sum, and makes no sense, is summed like any other, and
-// nothing else is held up by it.
+// An invalid item that claims to be a sum is summed like any other, and blocks nothing else.
 func TestSumsThatMakeNoSense(t *testing.T) {
 	for _, raw := range []string{
 		``, `{`, `[]`, `7`, `"x"`, `{"Version":"1"}`, `{"Version":1,"Rest":{}}`, `{"Version":1,"Parts":[],"Rest":{}}`,

@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// within handles what is new in the stream in an invocation within a tumbling window,
-// and returns the state and the metric line.
+// within handles the new records in an invocation within a tumbling window, and returns the state
+// and the metric line.
 func (r *rig) within(seen *int64, state []byte, final bool) (after []byte, metrics string) {
 	r.t.Helper()
 	changes := r.since(*seen)
@@ -41,8 +41,7 @@ func (r *rig) wants(metrics string, want ...string) {
 	}
 }
 
-// snapshots returns how many snapshots there are of a kind, by the length of its part
-// of the key.
+// snapshots returns the number of snapshots of a kind, by the length of its part of the key.
 func (r *rig) snapshots(part string) (n int) {
 	for _, it := range r.db.Items() {
 		if k := item.KeyOf(it).SK; strings.HasPrefix(k, "#USAGE#gpt#") && len(k) == len("#USAGE#gpt#"+part) {
@@ -54,8 +53,8 @@ func (r *rig) snapshots(part string) (n int) {
 
 const anHour = "2023-11-14T22:00:00Z"
 
-// Usage waits for the end of the fold, and its lag is told; refills and splits do not
-// wait. When an hour is over it is written at once.
+// Usage waits for the end of the fold, and its lag is reported; refills and splits do not wait.
+// When an hour is over, its usage is written immediately.
 func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	b := r.bucket("a", 0)
@@ -63,7 +62,7 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 		b.State = b.State.Take([]int64{500, 500, 1000})
 		r.db.Store(b.Item())
 	}
-	r.take("b", 0, 400, 1) // does not hold as much once more
+	r.take("b", 0, 400, 1) // it could not pay for this once more
 	r.now += 20_000
 	state, metrics := r.within(&seen, nil, false)
 	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`,
@@ -91,7 +90,7 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	r.wants(metrics, `"StateLost":1`)
 }
 
-// An hour is over once any record of a batch is of a later one, in whatever order they come.
+// An hour is over when any record of a batch is of a later one, in whatever order they come.
 func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
@@ -108,7 +107,7 @@ func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
 	}
 }
 
-// A state that cannot be read is said to be ignored, and why; so is nothing else.
+// Only an unreadable state is reported as ignored, with the reason.
 func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
 	for state, want := range map[string]int{`{"zae":"none of ours"}`: 1, `{}`: 0, `{"other":"x"}`: 1} {
 		r, seen := newRig(t), int64(0)
@@ -122,7 +121,8 @@ func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
 	}
 }
 
-// A bucket that could not be counted was not found counted: nothing is looked up, nor owed, for that.
+// A bucket that could not be counted was not found counted: nothing is looked up, nor owed, for
+// that.
 func TestFailedBucketsAreNotFoundCounted(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
@@ -144,7 +144,7 @@ func TestFailedBucketsAreNotFoundCounted(t *testing.T) {
 	}
 }
 
-// What could not be counted is carried on in its place: the next batch finds the part of its bucket.
+// Uncounted usage is carried on in its place: the next batch finds the part of its bucket.
 func TestUncountedPartsAreCarriedInOrder(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	r.take("a", 0, 1, 1)
@@ -160,7 +160,7 @@ func TestUncountedPartsAreCarriedInOrder(t *testing.T) {
 	}
 }
 
-// A state that would come near Lambda's megabyte is written before the end of the fold.
+// A state close to Lambda's megabyte is written before the end of the fold.
 func TestAStateThatGrowsTooLargeIsWritten(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -29,24 +29,24 @@ var budget = bucket.Limit{Name: "budget", Capacity: 40_000, Period: bucket.Quota
 
 const budgetPeriod = 2 * 3_600_000
 
-// budgetShard returns a shard of a bucket with the budget, at t0, of which nothing is spent.
+// budgetShard returns a shard of a bucket with the budget, at t0, with nothing spent.
 func budgetShard(k, n int) table.Shard {
 	s := bucket.New([]bucket.Limit{budget}, k, n, t0)
 	return table.Shard{Namespace: "ns", Entity: "e", Resource: "gpt", State: s}
 }
 
-// quotaWorld is a bucket with a quota that is charged, given back to, divided and merged while
-// its stream is read in pieces, by calls that fail and lose their answers.
+// quotaWorld is a bucket with a quota that is charged, given back to, divided and merged while its
+// stream is read in pieces, by calls that fail and lose their answers.
 type quotaWorld struct {
 	*world
-	spent   map[int64]int64        // of the period that ends then
+	spent   map[int64]int64        // of the period with that end
 	reached map[int64]map[int]bool // percents that were reached at some time
-	must    map[int64]map[int]bool // those that must be told of
+	must    map[int64]map[int]bool // those that must be reported
 	lines   *lines
 	alerts  alerts
 }
 
-// lines are the thresholds that the log told of.
+// lines are the logged thresholds.
 type lines struct {
 	slog.Handler
 	mu   sync.Mutex
@@ -80,7 +80,7 @@ func newQuotaWorld(t *testing.T, seed uint64) *quotaWorld {
 	w.split(1)
 	w.lines = &lines{Handler: slog.NewTextHandler(io.Discard, nil), seen: map[string]int{}}
 	w.agg.log, w.agg.alert = slog.New(w.lines), w.alerts.send
-	w.alerts.fails = func(n int) (sent bool, err error) { // one in three is not sent, of one in four nobody knows
+	w.alerts.fails = func(n int) (sent bool, err error) { // one in three is not sent, one in four is unknown
 		if w.trouble && n%3 == 0 {
 			return false, errDown
 		}
@@ -106,7 +106,7 @@ func (w *quotaWorld) write(writes ...item.Write) bool {
 	return err == nil
 }
 
-// shard returns a shard that exists, by chance.
+// shard returns a random existing shard.
 func (w *quotaWorld) shard() table.Shard {
 	for {
 		it := w.db.Item(layout.BucketKey("ns", "e", "gpt", w.IntN(8)))
@@ -127,7 +127,7 @@ func (w *quotaWorld) charge() {
 	plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{budget}, cost), Now: w.now, Force: force}.Plan()
 	i := plan.Before.Index("budget")
 	if !plan.Verdict.Granted && !force || plan.Before.Slots[i].Tokens-cost > plan.Before.CapacityOf(budget) {
-		return // what is given back was taken
+		return // give-backs were taken before
 	}
 	if !w.write(plan.Update) {
 		return
@@ -151,7 +151,7 @@ func note(m map[int64]map[int]bool, end int64, percent int) {
 	m[end][percent] = true
 }
 
-// percents are those that are spent of a period at present.
+// percents returns the spent percents of a period.
 func (w *quotaWorld) percents(end int64) (out []int) {
 	for _, p := range []int{50, 80, 100} {
 		if w.spent[end]*100 >= budget.Capacity*int64(p) {
@@ -177,7 +177,8 @@ func (w *quotaWorld) reshard() {
 	}
 }
 
-// catchUp hands the aggregator all there is; what is spent of the present period then must be told of.
+// catchUp delivers everything to the aggregator; then the current period's spent percents must be
+// reported.
 func (w *quotaWorld) catchUp() {
 	w.drain(w.lanes[0])
 	end := int64(0)
@@ -225,7 +226,7 @@ func (w *quotaWorld) End() {
 	}
 }
 
-// check returns what is wrong with what was told.
+// check returns what is wrong with the reports.
 func (w *quotaWorld) check() (wrong []string) {
 	told := map[int64]map[int]bool{}
 	for _, c := range w.db.Changes(0) {
@@ -274,8 +275,8 @@ func (w *quotaWorld) check() (wrong []string) {
 	return slices.Sorted(slices.Values(wrong))
 }
 
-// What is told is what was reached, once in each period, whatever is delivered twice, fails,
-// or loses its answer, while the bucket is divided and merged.
+// Reached thresholds are reported once per period, whatever is delivered twice, fails, or loses its
+// answer, while the bucket is divided and merged.
 func TestThresholdsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loadchecktest.Kind[*quotaWorld]{Steps: 250, Worlds: 40, Short: 6,
@@ -284,8 +285,8 @@ func TestThresholdsAreReportedOnce(t *testing.T) {
 	})
 }
 
-// A batch that reaches no threshold costs no read. One that does reads whether that is told,
-// and whether those below are.
+// A batch that reaches no threshold costs no read. One that does reads whether it and the lower
+// ones are already reported.
 func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
@@ -300,7 +301,7 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 		check.MustEqual(t, r.handle(streamtest.PayloadOf(records([]memdynamo.Change{c})...)), done)
 		return r.db.Stats().ReadUnits, len(r.thresholds()) - before
 	}
-	spend(1_000) // usage reads once what was counted before
+	spend(1_000) // usage reads the earlier counts once
 	for _, c := range []struct {
 		milli int64
 		reads float64
@@ -310,18 +311,18 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 			t.Errorf("%d more: %v read units and %d alerts, want %v and %d", c.milli, reads, told, c.reads, c.told)
 		}
 	}
-	b.State.Slots[b.State.Index("budget")].Tokens += 1_000 // all is spent once more: that it is told needs one read
+	b.State.Slots[b.State.Index("budget")].Tokens += 1_000 // all is spent once more: one read shows that it is reported
 	if reads, told := spend(500); reads != 1 || told != 0 {
 		t.Errorf("again: %v read units and %d reported", reads, told)
 	}
 }
 
-// What a lost batch took to a threshold is told by the first change of another hour.
+// If a lost batch reached a threshold, the first change of another hour reports it.
 func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 	r := newRig(t)
 	b := budgetShard(0, 1)
 	b.State = b.State.Take([]int64{25_000, 1000})
-	r.db.Store(b.Item()) // nobody sees it
+	r.db.Store(b.Item()) // no record shows it
 	lost := len(r.since(0))
 	for i, want := range []int{0, 1, 1} {
 		r.now += 25 * 60_000 // 22:38, 23:03, 23:28
@@ -334,8 +335,8 @@ func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 	}
 }
 
-// What was spent of a divided bucket is read of all of its shards, consistently, although the
-// batch shows one of them, and fewer than there are.
+// The spent part of a divided bucket is read from all its shards, consistently, although the batch
+// shows one of them, with a smaller count.
 func TestAllSharesAreRead(t *testing.T) {
 	r := newRig(t)
 	share := func(k, n int, left int64) table.Shard {
@@ -366,7 +367,8 @@ func TestAllSharesAreRead(t *testing.T) {
 	}
 }
 
-// While a shard of a divided bucket cannot be read, nothing is told of it, and the record comes again.
+// If a shard of a divided bucket cannot be read, nothing is reported, and the record is delivered
+// again.
 func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
@@ -393,8 +395,8 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	}
 }
 
-// While a shard of a divided bucket is unreadable, nothing is known of the whole: nothing is told, and
-// the record does not come again for that.
+// If the item of a divided bucket's shard is unreadable, the total is unknown: nothing is reported,
+// and the record is not delivered again for that.
 func TestNothingIsReportedOfAnUnreadableShare(t *testing.T) {
 	for unreadable := range 2 {
 		r := newRig(t)
@@ -413,7 +415,7 @@ func TestNothingIsReportedOfAnUnreadableShare(t *testing.T) {
 	}
 }
 
-// A batch that reaches several thresholds, of one quota or of two, tells of each.
+// A batch that reaches several thresholds, of one quota or of two, reports each.
 func TestAllThresholdsOfABatchAreReported(t *testing.T) {
 	r := newRig(t)
 	day := bucket.Limit{Name: "day", Capacity: 100_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// What a bucket had consumed before the first record that is seen of it is counted only
-// if it is certain that nobody has counted it; if not, it is said.
+// Consumption of a bucket before its first seen record is counted only if it is certain that it was
+// not counted; otherwise it is reported.
 func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
 	key := layout.BucketKey("ns", "a", "gpt", 0)
@@ -38,7 +38,7 @@ func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		lost func(w *world) // before the first record that is seen, from 100 to 110 tokens
+		lost func(w *world) // before the first seen record, from 100 to 110 tokens
 		want string         // snapshot of the 100; empty: none
 	}{
 		{"it is known", func(w *world) {
@@ -166,9 +166,9 @@ func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	}
 }
 
-// The creation of a bucket is counted without a look at earlier snapshots, unless its hour may be over:
-// a later one may have been counted first then. Our clock may be a minute behind that of the stream.
-// When the record comes again, the look finds it counted, and no write is tried.
+// The creation of a bucket is counted without reading earlier snapshots, unless its hour may be
+// over: a later one may have been counted first. Our clock may be a minute behind the stream's. If
+// the record is repeated, the read finds it counted, and no write is sent.
 func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 	const hour = 3_600_000
 	for left, want := range map[int64]int{hour: 0, 60_001: 0, 60_000: 1, 0: 1, -hour: 1} {
@@ -196,7 +196,7 @@ func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 	}
 }
 
-// sum adds up what all snapshots say of a limit.
+// sum adds up all snapshots of a limit.
 func (w *world) sum(limit string) (n int64) {
 	for _, it := range w.db.Items() {
 		if strings.HasPrefix(item.KeyOf(it).SK, "#USAGE#") {
@@ -206,9 +206,9 @@ func (w *world) sum(limit string) (n int64) {
 	return n
 }
 
-// A beginning is counted once in every kind of window, whatever call the process dies
-// at, before or after it took effect. That holds too if only that call fails, and the
-// process tells what is done: that is not delivered again.
+// A beginning is counted once in every kind of window, whichever call the process dies at, before
+// or after it took effect. That also holds if only that call fails, and the process reports the
+// rest as done: that is not delivered again.
 func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for i := range 4 {
@@ -253,8 +253,8 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// A beginning that cannot be counted, or looked for, is tried once, and left to the next delivery. The record
-// behind it is not counted before.
+// A beginning that cannot be counted, or read, is tried once, and left to the next delivery. The
+// record after it is not counted before.
 func TestUncountedBeginningsAreDeliveredAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.agg.conf.Windows = []usage.Window{usage.Hourly}
@@ -288,10 +288,10 @@ func TestUncountedBeginningsAreDeliveredAgain(t *testing.T) {
 	}
 }
 
-// While one aggregator is at a record whose beginning was lost, another one counts, at
-// each of its calls, the next record, the same, one of another shard, or the lost one
-// that comes after all. Behind the next record, what is lost is not made up for if the
-// day, but not yet the hour, has counted the beginning.
+// While one aggregator processes a record whose beginning was lost, another one counts, at each of
+// its calls, the next record, the same, one of another shard, or the lost one that arrives after
+// all. After the next record, the lost tokens are not recovered if the day, but not yet the hour,
+// has counted the beginning.
 func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 	for _, kind := range []string{"next", "same", "lost", "sibling"} {
 		for at := 1; ; at++ {
@@ -332,8 +332,8 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 	}
 }
 
-// An hour whose last record was lost is completed once, also if another aggregator counts the same record
-// at one of the calls.
+// An hour whose last record was lost is completed once, even if another aggregator counts the same
+// record at one of the calls.
 func TestAnHourIsCompletedOnceByTwoAggregators(t *testing.T) {
 	for at := 1; ; at++ {
 		w := newWorld(t, 1)
@@ -360,9 +360,9 @@ func TestAnHourIsCompletedOnceByTwoAggregators(t *testing.T) {
 	}
 }
 
-// Beginnings are counted though another shard's record in the same fold is the reason
-// why days are counted with it: a creation in the hour before, or in the same hour with
-// more shards than one write carries.
+// Beginnings are counted even if days are counted with them because of another shard's record in
+// the same fold: a creation in the hour before, or in the same hour with more shards than one write
+// includes.
 func TestBeginningsAreCountedWithSiblings(t *testing.T) {
 	shard := func(i int) item.Key { return layout.BucketKey("ns", "a", "gpt", i) }
 	for _, c := range []struct {

@@ -27,13 +27,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// dbOf is what a limiter knows a table in memory by.
+// dbOf is a table in memory in the form that a limiter needs.
 type dbOf struct {
 	limiter.DynamoDB // nil
 	*memdynamo.DB
 }
 
-// tenant is an entity that makes requests, and an aggregator that counts them.
+// tenant is an entity with requests, and an aggregator that counts them.
 type tenant struct {
 	*rig
 	all  *admin.Table
@@ -65,7 +65,7 @@ func (w *tenant) take(n int64) {
 	check.Must(w.t, err)
 }
 
-// count counts so many records, or all.
+// count counts n records, or all.
 func (w *tenant) count(n int) {
 	w.t.Helper()
 	changes := w.since(w.seen)
@@ -77,7 +77,7 @@ func (w *tenant) count(n int) {
 
 const all = 1 << 30
 
-// usage is what the hours and the days say that the tenant has taken.
+// usage returns the tenant's tokens by the hours and by the days.
 func (w *tenant) usage() (hours, days int64) {
 	for _, it := range w.db.Items() {
 		switch ledger.WindowOf(it) {
@@ -90,9 +90,9 @@ func (w *tenant) usage() (hours, days int64) {
 	return hours, days
 }
 
-// Usage that was deleted does not come back when the records of the deleted buckets are counted, be
-// it that of an entity or of a purged namespace. Nothing is left that names the entity but its
-// audit trail and a note, and both expire.
+// Deleted usage does not reappear when the records of the deleted buckets are counted, for an
+// entity or for a purged namespace. Only the audit trail and a note still name the entity, and both
+// expire.
 func TestDeletedUsageStaysDeleted(t *testing.T) {
 	const day = 24 * 3_600_000
 	entity := func(w *tenant) error { _, err := w.made.DeleteEntity(context.Background(), "acme"); return err }
@@ -144,8 +144,8 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 	}
 }
 
-// An entity that makes requests again after it was deleted is counted from then on, exactly, however
-// the records are cut into batches, and whether its buckets expire between.
+// An entity with new requests after its deletion is counted exactly from then on, however the
+// records are cut into batches, and whether its buckets expire in between.
 func TestUsageAfterADeletionIsExact(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -173,11 +173,11 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 				w.db.Delete(key)
 				w.now += 1000
 			default:
-				if !lived { // else usage of which there never was any comes after the deletion
+				if !lived { // otherwise usage that never existed comes after the deletion
 					w.count(all)
 				}
 				check.Must(t, check.Err(w.made.DeleteEntity(t.Context(), "acme")))
-				w.count(random.IntN(4)) // any part of what is left of it
+				w.count(random.IntN(4)) // any part of the rest
 				want, lived = 0, false
 				w.now += 1000
 			}
@@ -191,7 +191,7 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 	}
 }
 
-// What was lost of a life that began after the deletion is made up for as ever.
+// Lost usage of a life that began after the deletion is recovered as usual.
 func TestBeginningsAfterADeletion(t *testing.T) {
 	w := newTenant(t)
 	w.take(5)
@@ -210,7 +210,7 @@ func TestBeginningsAfterADeletion(t *testing.T) {
 	}
 }
 
-// A note that cannot be read makes the batch fail: it is counted when it comes again.
+// If a note cannot be read, the batch fails: it is counted when it is repeated.
 func TestUsageWaitsForNotes(t *testing.T) {
 	w := newTenant(t)
 	w.take(5)
@@ -234,8 +234,9 @@ func TestUsageWaitsForNotes(t *testing.T) {
 	}
 }
 
-// A counter grows beyond 2^63 and 2^64 millitokens, and beyond as many tokens, and so does the counter of what ended
-// unspent. Usage of every window, its Live queries and Peek go on, also when a record is lost on the way.
+// A counter grows beyond 2^63 and 2^64 millitokens, and beyond as many tokens, and so does the
+// counter of expired tokens. Usage of every window, its Live queries and Peek continue, even if a
+// record is lost on the way.
 func TestUsageOfCountersBeyond64Bits(t *testing.T) {
 	const step = 400_000_000_000_000 // tokens an hour of each shard
 	for name, beyond := range map[string]string{
@@ -270,7 +271,7 @@ func TestUsageOfCountersBeyond64Bits(t *testing.T) {
 						}
 						r.now += 3_600_000
 					}
-					store(0) // was there before
+					store(0) // existed before
 					seen := len(r.db.Changes(0))
 					days := map[time.Time]int64{}
 					for hour := range 8 {
@@ -309,7 +310,7 @@ func TestUsageOfCountersBeyond64Bits(t *testing.T) {
 	}
 }
 
-// Thresholds of a quota whose counter has outgrown 64 bits are told of, each when it is reached.
+// Thresholds of a quota with a counter beyond 64 bits are reported, each when it is reached.
 func TestThresholdsOfCountersBeyond64Bits(t *testing.T) {
 	for _, before := range []string{"9223372036854775000", "9223372036854799999", "99223372036854775000123"} {
 		r := newRig(t)

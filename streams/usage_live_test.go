@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// twin is what admin knows a table in memory by.
+// twin is a table in memory in the form that admin needs.
 type twin struct {
 	admin.DynamoDB // nil
 	store.Lister
@@ -36,14 +36,14 @@ func (r *rig) registered(t *testing.T) *admin.Namespace {
 	return made
 }
 
-// Queries of usage with Live are exact however far the aggregator has counted: in
-// every kind of window, over hours and days, for buckets that nothing was counted
-// of yet, that were removed and made again, and that are split.
+// Live usage queries are exact however far the aggregator has counted: in every kind of window,
+// over hours and days, for buckets that are not counted yet, that were removed and created again,
+// and that are split.
 func TestLiveUsageIsExactNow(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		r := newRig(t)
-		r.db.PageSize, r.agg.conf.MergeAfter = 3, math.MaxInt64 // the test has shards of its own
+		r.db.PageSize, r.agg.conf.MergeAfter = 3, math.MaxInt64 // the test splits by itself
 		made := r.registered(t)
 		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
 		take := func(entity string, shard int, rpm int64) {
@@ -99,9 +99,8 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 	}
 }
 
-// What was consumed in the last hour of a day is not of the next one, though days catch
-// up later than hours are counted. Snapshots of a resource whose keys lie between say
-// nothing of it.
+// Consumption in the last hour of a day does not belong to the next day, although days catch up
+// later than hours are counted. Snapshots of a resource whose keys lie between are not included.
 func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
 	for _, w := range []admin.Window{admin.Daily, admin.Monthly} {
 		r := newRig(t)
@@ -139,8 +138,7 @@ func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
 	}
 }
 
-// Whatever is accepted as a name, what is used under it is counted under it, in a
-// snapshot of its own.
+// Usage under every accepted name is counted, in a separate snapshot.
 func TestStrangeNamesAreCounted(t *testing.T) {
 	names := []string{
 		"plain", "#", "a#b#1", "%", "%23", "a%2523b", "$SYSTEM", "_", "a/b", "é", "用户", "\U0001f600", " ", `"\`, "<&>",
@@ -177,8 +175,8 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 	check.Equal(t, len(hourly), len(want), "snapshots")
 }
 
-// The snapshots of a resource whose name looks like a window of another one are left
-// alone, though their keys lie between those of the other.
+// The snapshots of a resource whose name looks like a window of another one are not changed,
+// although their keys lie between the other's.
 func TestSnapshotsOfAResourceNamedLikeAWindowAreLeftAlone(t *testing.T) {
 	const hour = 3_600_000
 	for _, name := range []string{"gpt#2023", "gpt#2023-11-14T22", "gpt#2023-11-15"} {

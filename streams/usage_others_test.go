@@ -14,12 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Another aggregator, which adds what single records took to the snapshot of the
-// hour and knows no marks, takes turns with ours on one stream, within an hour or
-// over several. Every record is counted once, by one of them and in its own hour. A
-// day in which ours counted last is the sum of its hours, whoever has counted them, but
-// for that of midnight if only the other one has; a month is the sum of its days. In half
-// of the worlds calls fail, and answers are lost.
+// Another aggregator, which adds the tokens of single records to the hour's snapshot without marks,
+// alternates with ours on one stream, within an hour or over several. Every record is counted once,
+// by one of them and in its own hour. A day that ours counted last is the sum of its hours, by
+// whichever aggregator, except for midnight if only the other one has counted it; a month is the
+// sum of its days. In half of the worlds calls fail, and answers are lost.
 func TestOthersCountInBetween(t *testing.T) {
 	worlds := uint64(60)
 	if testing.Short() {
@@ -29,7 +28,7 @@ func TestOthersCountInBetween(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			w.trouble = seed%2 == 1
-			hours := map[string]int64{}     // what they must count
+			hours := map[string]int64{}     // the expected counts
 			lastByOurs := map[string]bool{} // by entity and day
 			next := 0
 			for range 12 {
@@ -46,7 +45,7 @@ func TestOthersCountInBetween(t *testing.T) {
 				for _, l := range w.lanes {
 					if ours {
 						w.drain(l)
-						l.state = nil // of a batch that came again after its window had ended
+						l.state = nil // of a batch that was repeated after its window had ended
 						continue
 					}
 					for ; l.next < len(w.of(l)); l.next++ {
@@ -97,7 +96,7 @@ func TestOthersCountInBetween(t *testing.T) {
 	}
 }
 
-// take lets a client take from one of three buckets.
+// take makes a client take from one of three buckets.
 func (w *world) take() {
 	if w.now += int64(w.IntN(20_000)); w.IntN(15) == 0 {
 		w.now += int64(w.IntN(3 * 3_600_000))
@@ -116,8 +115,7 @@ func (w *world) take() {
 	w.db.Store(it)
 }
 
-// countByOthers counts one record as the Python aggregator does: creations are not
-// counted.
+// countByOthers counts one record like the Python aggregator: creations are not counted.
 func (w *world) countByOthers(c memdynamo.Change) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	for limit, n := range growth(c) {
@@ -137,7 +135,7 @@ func (w *world) countByOthers(c memdynamo.Change) {
 	}
 }
 
-// expect adds a record to what its hour must count.
+// expect adds a record to the expected count of its hour.
 func (w *world) expect(c memdynamo.Change, ours bool, hours map[string]int64) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	part := usage.Hourly.Part(usage.Hourly.Start(c.CreatedAt))
@@ -157,9 +155,9 @@ func growth(c memdynamo.Change) map[string]int64 {
 	return out
 }
 
-// What another aggregator has counted of a shard is not counted as its beginning,
-// though marks of its siblings are in the same snapshot: ours begin in the middle of
-// an hour of the other one, or come back after it had a turn.
+// Another aggregator's counts of a shard are not counted as its beginning, although marks of its
+// siblings are in the same snapshot: ours begins in the middle of the other's hour, or returns
+// after it.
 func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 	const hour = 3_600_000
 	first, second := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
@@ -217,8 +215,8 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 	}
 }
 
-// What was lost and counted with a later record counts nothing when it is delivered
-// after all: by a replay, or by a mapping that reads the stream from its beginning.
+// A lost record that was counted with a later one counts nothing when it is delivered after all: by
+// a replay, or by a mapping that reads the stream from its beginning.
 func TestLateRecordsThatWereMadeUpForCountNothing(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, c := range []struct {
@@ -278,7 +276,7 @@ func TestLateRecordsThatWereMadeUpForCountNothing(t *testing.T) {
 		{"the creation and what followed, days before", func(w *world, lost func(func())) {
 			lost(func() { w.born(key, 7) })
 			w.now += 3_600_000
-			lost(func() { w.put(key, 2, 20) }) // under other limits
+			lost(func() { w.put(key, 2, 20) }) // with other limits
 			w.now += 24 * 3_600_000
 			lost(func() { w.put(key, 2, 17) })
 			w.now += 24 * 3_600_000
@@ -309,7 +307,7 @@ func TestLateRecordsThatWereMadeUpForCountNothing(t *testing.T) {
 		for _, mode := range []struct {
 			name     string
 			fold     bool
-			together bool // what had been lost comes in one batch
+			together bool // all lost records come in one batch
 			windows  []usage.Window
 		}{
 			{"folded", true, false, []usage.Window{usage.Hourly, usage.Daily, usage.Monthly}},
@@ -358,7 +356,7 @@ func TestLateRecordsThatWereMadeUpForCountNothing(t *testing.T) {
 	}
 }
 
-// settle lets what longer windows are owed be counted.
+// settle counts the owed longer windows.
 func settle(w *world) {
 	for range 2 {
 		w.now += 2 * 3_600_000
@@ -366,9 +364,9 @@ func settle(w *world) {
 	}
 }
 
-// A mapping that reads the stream from its beginning after batches and states were lost
-// brings every record that had been lost, after those behind it were counted. In the end
-// all kinds of windows hold just what the counters have grown by.
+// A mapping that reads the stream from its beginning after batches and states were lost delivers
+// every lost record after later ones were counted. In the end all kinds of windows equal the growth
+// of the counters.
 func TestRecreatedMappingsCountEverythingOnce(t *testing.T) {
 	seeds, lost := uint64(10), 0
 	if testing.Short() {

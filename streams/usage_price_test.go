@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// load is tenants who acquire at random times, some much more often than others
-// (Zipf), as records of one shard of the stream.
+// load is tenants that acquire at random times, some much more often than others (Zipf), as records
+// of one shard of the stream.
 type load struct {
 	tenants   int
 	perSecond int
@@ -38,13 +38,13 @@ type load struct {
 	seq  int64
 }
 
-// price is what a measured hour took.
+// price is the cost of a measured hour.
 type price struct {
 	acquires, writes, indexed, lists, listUnits int
 	reads                                       float64
 	perPart                                     float64 // bytes of state
 	largest                                     int
-	perRecord                                   time.Duration // in the function, writes into memory included
+	perRecord                                   time.Duration // in the function, including writes to memory
 }
 
 func newLoad(tenants, perSecond int, fold int64, windows ...usage.Window) *load {
@@ -82,7 +82,7 @@ func (l *load) record(b []byte, now int64) []byte {
 	return append(b, `},"eventSourceARN":"arn:aws:dynamodb:us-east-1:1:table/limits/stream/2024-01-01T00:00:00.000"}`...)
 }
 
-// hours is how many hours are measured: after so many longer windows catch up.
+// hours returns how many hours are measured: longer windows catch up after this many.
 func (l *load) hours() int64 {
 	if time.Duration(l.fold)*time.Second >= longFold {
 		return 2
@@ -90,8 +90,8 @@ func (l *load) hours() int64 {
 	return 1
 }
 
-// play plays an hour of one day and those after it that are measured, and returns
-// their price, what longer windows are owed for them included.
+// play runs an hour of one day and the measured hours after it, and returns their price, including
+// the owed longer windows.
 func (l *load) play(tb testing.TB) (p price) {
 	r := newRig(tb)
 	r.agg.log = slog.New(slog.DiscardHandler)
@@ -161,7 +161,7 @@ func (l *load) play(tb testing.TB) (p price) {
 	step := max(1, l.step)
 	for second := int64(0); second < (1+l.hours())*3600; second += step {
 		if second == 3600 {
-			if l.fold > 0 { // what is owed for the first hour is not measured
+			if l.fold > 0 { // windows owed for the first hour are not measured
 				r.now += 2 * owedGrace.Milliseconds()
 				invoke(nil, true)
 				r.now -= 2 * owedGrace.Milliseconds()
@@ -184,7 +184,7 @@ func (l *load) play(tb testing.TB) (p price) {
 			invoke(nil, true)
 		}
 	}
-	if l.fold > 0 { // what is owed for the measured hours
+	if l.fold > 0 { // windows owed for the measured hours
 		r.now += hour
 		invoke(nil, true)
 	}
@@ -194,10 +194,9 @@ func (l *load) play(tb testing.TB) (p price) {
 	return p
 }
 
-// computed is the price as the design has it, writes per acquire and of them those of
-// longer windows: each bucket in use is written once in a fold, and once for each
-// longer window when that catches up. indexed are the units of indexes that the first
-// snapshots of an hour take.
+// computed returns the price according to the design: writes per acquire, and how many of them are
+// for longer windows. Each bucket in use is written once per fold, and once for each longer window
+// when that catches up. indexed is the index units of an hour's first snapshots.
 func (l *load) computed() (writes, longer, indexed float64) {
 	inUse := func(seconds int64) float64 {
 		n := int64(l.perSecond) * seconds
@@ -224,8 +223,8 @@ func (l *load) computed() (writes, longer, indexed float64) {
 	return inUse(l.fold) + longer, longer, indexed
 }
 
-// TestPriceFollowsBucketsInUse computes what docs/cost.md says of usage; the
-// aggregator is held to the same sum by TestPriceOfUsage.
+// TestPriceFollowsBucketsInUse computes the usage figures of docs/cost.md; TestPriceOfUsage
+// compares the aggregator with the same sum.
 func TestPriceFollowsBucketsInUse(t *testing.T) {
 	for _, c := range priced() {
 		if testing.Short() && c.perSecond > 100 {
@@ -273,15 +272,15 @@ func priced() (rows []priceRow) {
 	return rows
 }
 
-// TestPriceOfUsage measures what usage costs per acquire, on batches of a second
-// in an hour that others came before and come after, of a load that is small: `make
-// prices` sets PRICES, which measures those of the design.
+// TestPriceOfUsage measures the cost of usage per acquire, with batches of a second in an hour
+// between others, for a small load: `make prices` sets PRICES, which measures the loads of the
+// design.
 func TestPriceOfUsage(t *testing.T) {
 	rows := []priceRow{{200, 2, 60, hourlyDaily, 0.8}}
 	switch {
 	case os.Getenv("PRICES") != "":
 		rows = priced()
-	case testing.Short(): // as often for a tenant
+	case testing.Short(): // with the same frequency per tenant
 		rows[0].tenants, rows[0].perSecond = 100, 1
 	}
 	for _, c := range rows {
@@ -307,9 +306,8 @@ func TestPriceOfUsage(t *testing.T) {
 	}
 }
 
-// TestPriceOfARequestAnHour measures what usage costs where it costs most: each request
-// of a tenant is the first of its hour, so it is looked whether all before it is counted,
-// and makes a snapshot that is indexed.
+// TestPriceOfARequestAnHour measures the cost of usage in the worst case: each request of a tenant
+// is the first of its hour, so earlier snapshots are read, and it creates an indexed snapshot.
 func TestPriceOfARequestAnHour(t *testing.T) {
 	l := newLoad(1800, 1, 60, hourlyDaily...)
 	l.inTurn, l.step = true, 2

@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// outage lets a day go by of which every record is lost.
+// outage lets a day pass whose records are all lost.
 func (w *world) outage() {
 	drops := w.drops
 	w.drops = 1
@@ -39,8 +39,8 @@ func (w *world) outage() {
 	w.drops = drops
 }
 
-// naive says what the snapshots must count: it walks the records of each shard and
-// looks at what was lost between.
+// naive returns the expected counts of the snapshots: it goes through the records of each shard and
+// looks at the lost ones in between.
 func (w *world) naive() map[string]int64 {
 	out := map[string]int64{}
 	byShard := map[item.Key][]memdynamo.Change{}
@@ -85,7 +85,7 @@ func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]
 			}
 		case gap && window != 0:
 			base := counters(last.New)
-			life := table.GenerationByte(read(c.Old, "gn")) // of different ones, one in 255 pairs look the same
+			life := table.GenerationByte(read(c.Old, "gn")) // one in 255 pairs of different ones has the same byte
 			if last.New != nil && table.GenerationByte(read(last.New, "gn")) != life || life == 0 {
 				for limit, n := range before { // the life may be another one
 					if m, ok := base[limit]; ok && n < m {
@@ -110,8 +110,8 @@ func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]
 	}
 }
 
-// begun returns the start of the hour in which an item was created, 0 if it does not
-// say, or says an instant too near to the turn of the hour.
+// begun returns the start of the hour in which an item was created, 0 if it is not stored, or too
+// near to the turn of the hour.
 func (w *world) begun(it item.Item) int64 {
 	const hour, near = 3_600_000, 10_000
 	born := read(it, "bn") * 1000
@@ -121,7 +121,7 @@ func (w *world) begun(it item.Item) int64 {
 	return born - born%hour
 }
 
-// counters are the whole tokens that an item has counted.
+// counters returns the whole tokens counted in an item.
 func counters(it item.Item) map[string]int64 {
 	out := map[string]int64{}
 	for attr := range it {
@@ -132,7 +132,7 @@ func counters(it item.Item) map[string]int64 {
 	return out
 }
 
-// compare returns how the snapshots differ from what they must count.
+// compare returns how the snapshots differ from the expected counts.
 func (w *world) compare() string {
 	got := map[string]int64{}
 	var b strings.Builder
@@ -153,8 +153,8 @@ func (w *world) compare() string {
 	return b.String() + differences(got, w.naive())
 }
 
-// Usage equals the growth of the counters in every window, whatever records and
-// states are lost, as long as a later record of the bucket is seen.
+// Usage equals the growth of the counters in every window, whatever records and states are lost, if
+// a later record of the bucket is seen.
 func TestUsageHealsFromWhatIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -186,7 +186,7 @@ func TestUsageHealsFromWhatIsLost(t *testing.T) {
 	}
 }
 
-// The worlds above must notice what marks, generations and old images are for.
+// The worlds above must detect missing marks, generations and old images.
 func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 	without := func(attr string) func(*world) {
 		return func(w *world) {
@@ -213,8 +213,8 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		Sees(t, 20, 1, slices.Sorted(maps.Keys(plants))...)
 }
 
-// withoutGaps gives every record the new image of the one that was delivered
-// before it as its old image, as an aggregator sees it that remembers instead.
+// withoutGaps gives every record the new image of the previously delivered one as its old image,
+// like an aggregator that remembers instead.
 func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 	type record struct {
 		EventName string `json:"eventName"`
@@ -249,7 +249,7 @@ func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 	}
 }
 
-// born lets a client create a bucket with a counter of whole tokens.
+// born makes a client create a bucket with a counter of whole tokens.
 func (w *world) born(key item.Key, used int64) {
 	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
@@ -259,7 +259,7 @@ func (w *world) born(key item.Key, used int64) {
 	w.db.Store(it)
 }
 
-// put lets a client leave a bucket with a counter of whole tokens.
+// put makes a client leave a bucket with a counter of whole tokens.
 func (w *world) put(key item.Key, generation, used int64) {
 	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
@@ -271,7 +271,7 @@ func (w *world) put(key item.Key, generation, used int64) {
 	w.db.Store(it)
 }
 
-// kind is worlds of so many steps. setup says how they differ from the usual one, plants what can be planted.
+// kind returns worlds of steps steps. setup changes the usual world, and plants defects.
 func kind(t *testing.T, steps, worlds int, setup func(*world),
 	plants map[string]func(*world)) loadchecktest.Kind[*world] {
 	return loadchecktest.Kind[*world]{Steps: steps, Worlds: worlds, Short: (2*worlds + 4) / 5,
@@ -284,7 +284,7 @@ func kind(t *testing.T, steps, worlds int, setup func(*world),
 		}}
 }
 
-// plainly are worlds without tumbling windows, in which the process dies, too.
+// plainly returns worlds without tumbling windows, in which the process also dies.
 func plainly(w *world) {
 	w.plain, w.crashes, w.trouble, w.oneIn, w.busy = true, true, true, 40, store.Conflict
 	w.agg.conf.Windows = w.agg.conf.Windows[:2]
@@ -292,15 +292,15 @@ func plainly(w *world) {
 	w.split(3)
 }
 
-// I5: the sum of the snapshots is the growth of the counters, per window, under
-// duplicates, lost answers, refusals, half-failed batches and crashes.
+// I5: the sum of the snapshots is the growth of the counters, per window, with duplicates, lost
+// answers, refusals, half-failed batches and crashes.
 func TestUsageIsExactUnderTrouble(t *testing.T) {
 	k := kind(t, 150, 30, plainly, nil)
 	k.Least = map[string]float64{"windows": 34, "resumed": 3.4, "crashed": 1.7, "duplicates": 3.4}
 	k.Keeps(t)
 }
 
-// I5: whatever write the process dies at, before or after it took effect.
+// I5: whichever write the process dies at, before or after it took effect.
 func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 	crashes := 0
 	for _, applied := range []bool{false, true} {
@@ -321,7 +321,7 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 				}
 				return calls == at && applied, memdynamo.Fail(store.Unavailable)
 			})
-			r.handle(payload) // nobody learns of the response
+			r.handle(payload) // the response is lost
 			r.db.SetHook(nil)
 			check.MustEqual(t, r.handle(payload), done, "after a crash at write %d", at)
 			check.MustEqual(t, r.inexact(), "", "after a crash at write %d (applied: %v)", at, applied)
@@ -337,7 +337,7 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 	}
 }
 
-// planted is a store with a weakness of the register put back in.
+// planted is a store with a known weakness.
 type planted struct {
 	store.Lister
 	change func(item.Update) item.Update
@@ -352,7 +352,7 @@ func (p planted) Write(ctx context.Context, w item.Write) (item.Item, error) {
 
 func isUsage(u item.Update) bool { return strings.HasPrefix(u.Key.SK, "#USAGE#") }
 
-// The suite above must notice when a weakness comes back.
+// The suite above must detect each weakness.
 func TestPlantedDefectsAreCaught(t *testing.T) {
 	plants := map[string]func(*world){
 		"W9 the day and its first hour share a key": stores(func(_ *world, u *item.Update) {
@@ -375,7 +375,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 	kind(t, 150, 0, plainly, plants).Sees(t, 5, 1, slices.Sorted(maps.Keys(plants))...)
 }
 
-// stores plants a change of what the aggregator writes.
+// stores plants a change of the aggregator's writes.
 func stores(change func(*world, *item.Update)) func(*world) {
 	return func(w *world) {
 		w.agg.store = planted{w.db, func(u item.Update) item.Update { change(w, &u); return u }}

@@ -23,41 +23,41 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// world is a history of buckets whose records reach the aggregator in batches, mostly through
-// tumbling windows, in which records and states are lost for good.
+// world is a history of buckets whose records reach the aggregator in batches, mostly in tumbling
+// windows. Records and states are permanently lost.
 type world struct {
 	*rig
 	*loadchecktest.Run
 	lanes []*lane
 
 	drops, losses float64 // chance of a batch to be dropped, of a state to be lost
-	plain         bool    // no tumbling windows: a batch is resumed where the response says, and may come again
+	plain         bool    // no tumbling windows: a batch resumes where the response says, and may be repeated
 	crashes       bool    // without windows: the process dies in the middle of a batch
 	foreign       bool    // items have no generation
-	steady        bool    // no item is removed, no limit vanishes, and nothing is given back
+	steady        bool    // no item is removed, no limit disappears, and nothing is given back
 	trouble       bool    // calls fail, and answers are lost
-	oneIn         int     // without windows: one call in so many each fails, or is slowed down by busy
+	oneIn         int     // without windows: one call in this many each fails, or is slowed down by busy
 	busy          store.Kind
-	again         int      // without windows: up to so many records before a batch come with it again
-	behind        *laggard // whom the aggregator reads from; nil: the table
+	again         int      // without windows: up to this many earlier records are repeated with a batch
+	behind        *laggard // the source of the aggregator's reads; nil: the table
 	deliver       func([]json.RawMessage) []json.RawMessage
 
 	lost map[int64]bool // changes that were never counted
 
-	steps, outageAt int // after so many steps a day goes by of which every record is lost
+	steps, outageAt int // after this many steps, all records of a day are lost
 }
 
-// lane is a shard of the stream as an event source mapping reads it: batches in order, within a
-// tumbling window or without.
+// lane is a shard of the stream as read by an event source mapping: batches in order, with or
+// without a tumbling window.
 type lane struct {
 	index, of int
-	all       []memdynamo.Change // its records, up to read, which w.of brings up to date
+	all       []memdynamo.Change // its records up to read, which w.of updates
 	read      int64
 	next      int
 	window    int64 // 0: none is open
 	state     []byte
 	held      []memdynamo.Change   // delivered and in the state
-	batches   [][]memdynamo.Change // without windows: all that were delivered
+	batches   [][]memdynamo.Change // without windows: all delivered batches
 }
 
 const tumblingWindow = 60_000
@@ -71,8 +71,8 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// split replaces the shards of the stream by others: what their windows held is
-// counted first, as Lambda ends the windows of a shard that ends.
+// split replaces the shards of the stream by others: their windows are counted first, like Lambda
+// ends the windows of a shard that ends.
 func (w *world) split(n int) {
 	for _, l := range w.lanes {
 		w.finish(l)
@@ -85,7 +85,7 @@ func (w *world) split(n int) {
 	}
 }
 
-// of returns the records of a lane, of which it reads only those that are new.
+// of returns the records of a lane, reading only new ones.
 func (w *world) of(l *lane) []memdynamo.Change {
 	for _, c := range w.since(l.read) {
 		l.read = c.Seq
@@ -98,7 +98,7 @@ func (w *world) of(l *lane) []memdynamo.Change {
 	return l.all
 }
 
-// act lets a client do something to a bucket.
+// act makes a client act on a bucket.
 func (w *world) act() {
 	entity, shard := string(rune('a'+w.IntN(3))), w.IntN(2)
 	key := layout.BucketKey("ns", entity, "gpt", shard)
@@ -108,7 +108,7 @@ func (w *world) act() {
 		if w.IntN(2) == 0 {
 			return
 		}
-		it = nil // created again at once
+		it = nil // created again immediately
 	}
 	if it == nil {
 		b := w.bucket(entity, shard)
@@ -163,7 +163,7 @@ func read(it item.Item, attr string) int64 {
 	return n
 }
 
-// step lets a lane go on by one invocation.
+// step advances a lane by one invocation.
 func (w *world) step(l *lane) {
 	all := w.of(l)
 	if w.plain {
@@ -197,13 +197,13 @@ func (w *world) step(l *lane) {
 	}
 	l.held = append(l.held, batch...)
 	w.invoke(l, batch, w.OneIn(40))
-	if w.OneIn(10) { // once more, whole, with the new state
+	if w.OneIn(10) { // once more, completely, with the new state
 		w.invoke(l, batch, false)
 	}
 }
 
-// stepPlain delivers a batch, some of it for the second time, and moves the lane as the response
-// says: not at all if there is none.
+// stepPlain delivers a batch, parts of it twice, and advances the lane as the response says: not at
+// all without one.
 func (w *world) stepPlain(l *lane, all []memdynamo.Change) {
 	from := max(0, l.next-w.IntN(1+w.again))
 	batch := all[from:min(len(all), l.next+1+w.IntN(10))]
@@ -223,7 +223,7 @@ func (w *world) stepPlain(l *lane, all []memdynamo.Change) {
 	}
 }
 
-// handlePlain handles records; ok is false if the process died and nobody learned of a response.
+// handlePlain handles records; ok is false if the process died without a response.
 func (w *world) handlePlain(batch []memdynamo.Change) (out []byte, ok bool) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -235,7 +235,7 @@ func (w *world) handlePlain(batch []memdynamo.Change) (out []byte, ok bool) {
 	if w.trouble {
 		meet = trouble(w.Uint64(), w.oneIn, w.busy, cancel)
 	}
-	var mu sync.Mutex // writes go out concurrently
+	var mu sync.Mutex // writes are concurrent
 	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -306,7 +306,7 @@ func (w *world) invoke(l *lane, batch []memdynamo.Change, final bool) {
 	}
 }
 
-// handle lets the aggregator handle a payload, in trouble if there is any.
+// handle makes the aggregator handle a payload, with trouble if enabled.
 func (w *world) handle(payload []byte) ([]byte, error) {
 	if w.behind != nil && (w.now > w.behind.at+10_000 || w.IntN(2) == 0) {
 		w.behind.remember()
@@ -321,7 +321,7 @@ func (w *world) handle(payload []byte) ([]byte, error) {
 	return w.agg.Invoke(ctx, payload)
 }
 
-// windowed is the payload of an invocation within a tumbling window of a minute.
+// windowed returns the payload of an invocation within a tumbling window of a minute.
 func windowed(records []json.RawMessage, state []byte, final bool) []byte {
 	if state == nil {
 		state = []byte("{}")
@@ -331,7 +331,7 @@ func windowed(records []json.RawMessage, state []byte, final bool) []byte {
 		layout.Timestamp(t0), layout.Timestamp(t0+tumblingWindow), state, final, streamtest.PayloadOf(records...)[1:])
 }
 
-// Step lets clients and lanes live on.
+// Step lets clients and lanes act.
 func (w *world) Step() {
 	if w.steps++; w.steps == w.outageAt {
 		w.outage()
@@ -341,10 +341,10 @@ func (w *world) Step() {
 		w.now += w.Int64N(40 * 3_600_000)
 	case n == 1:
 		w.now += w.Int64N(2 * 3_600_000)
-	case n == 2 && w.plain: // an old batch arrives once more, whole
+	case n == 2 && w.plain: // an old batch is repeated completely
 		if l := w.lanes[w.IntN(len(w.lanes))]; len(l.batches) > 0 {
 			w.Count("duplicates")
-			w.handlePlain(l.batches[w.IntN(len(l.batches))]) // only what is done already: Lambda does not read ahead
+			w.handlePlain(l.batches[w.IntN(len(l.batches))]) // only if it is already done: Lambda does not read ahead
 		}
 	case n == 2 && w.OneIn(4):
 		for _, l := range w.lanes {
@@ -359,13 +359,13 @@ func (w *world) Step() {
 	}
 }
 
-// End lets the world come to rest: everything is delivered or lost, all windows have ended, and what
-// longer windows were owed is counted.
+// End brings the world to rest: everything is delivered or lost, all windows have ended, and the
+// owed longer windows are counted.
 func (w *world) End() {
 	for _, l := range w.lanes {
 		w.drain(l)
 	}
-	for range 2 { // the claim of one that died has to end
+	for range 2 { // the claim of a dead one must end
 		if w.plain {
 			break
 		}
@@ -380,7 +380,7 @@ func (w *world) End() {
 	w.Done["windows"] = len(w.naive())
 }
 
-// live plays so many steps, and lets the world come to rest.
+// live runs steps steps, and brings the world to rest.
 func (w *world) live(steps int) {
 	for range steps {
 		w.Step()

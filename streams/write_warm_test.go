@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// unfaithful returns how the shard differs from what it must hold: all that the
-// clients left, plus an exact refill of every limit up to the shard's clock.
+// unfaithful returns how the shard differs from its expected contents: the clients' state, plus an
+// exact refill of every limit up to the shard's clock.
 func (r *rig) unfaithful(before table.Shard) string {
 	got := r.bucket(before.Entity, before.State.Shard).State
 	want := before.State.At(got.RF)
@@ -28,8 +28,7 @@ func (r *rig) unfaithful(before table.Shard) string {
 	return ""
 }
 
-// drain leaves entity e with little of each limit and returns it, with the
-// payload of its stream.
+// drain leaves entity e with little of each limit and returns it, with the payload of its stream.
 func (r *rig) drain() (table.Shard, []byte) {
 	r.take("e", 0, 400, 39_000)
 	payload := streamtest.PayloadOf(records(r.since(0))...)
@@ -49,8 +48,8 @@ func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
 	}
 }
 
-// A refill is planned again from what others have left meanwhile, not made again where they have refilled,
-// sent again where it was lost, and credited once where only its answer was.
+// A refill is planned again from what others have changed meanwhile, not repeated if they have
+// refilled, sent again if it was lost, and credited once if only its answer was.
 func TestRefillInTrouble(t *testing.T) {
 	lost := func(applied bool) func(*rig) (bool, error) {
 		return func(*rig) (bool, error) { return applied, memdynamo.Fail(store.Unknown) }
@@ -105,7 +104,7 @@ func TestRefillInTrouble(t *testing.T) {
 	}
 }
 
-// A write that is to be done once fails if its answer is lost each time.
+// A write that must be done once fails if its answer is lost each time.
 func TestOnceWithoutAnyAnswer(t *testing.T) {
 	r := newRig(t)
 	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
@@ -128,7 +127,7 @@ func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 	r.wants(r.metrics.String(), `"Refills":0`)
 }
 
-// W17 put back in: only the limits that are short are credited.
+// The earlier defect W17: only short limits are credited.
 func TestPlantedW17IsCaught(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
@@ -146,8 +145,8 @@ func TestPlantedW17IsCaught(t *testing.T) {
 	t.Logf("caught:\n%s", diff)
 }
 
-// D5: a hot bucket doubles, the stream shows the growth, the others follow, and
-// the shares add up all the time.
+// D5: a hot bucket doubles, the stream shows the growth, the others follow, and the shares always
+// add up.
 func TestHotBucketSplitsAndPropagates(t *testing.T) {
 	r := newRig(t)
 	hot := r.bucket("e", 0)
