@@ -169,32 +169,23 @@ func TestUnderWayCountsAsTaken(t *testing.T) {
 	check.Equal(t, decide(), Take, "5 of 10 when nothing is under way")
 }
 
-// A write to an unseen shard takes at most half of each capacity, except for its first request, so
-// that it is not refused for all: of 4, 5 and 2 the first is sent, of 1, 3 and 2 two are. A soft
-// limit refuses nothing.
-func TestPlanWithoutAnImageAsksForHalf(t *testing.T) {
-	soft := perSecond
-	soft.Soft = true
-	for _, c := range []struct {
-		limit  bucket.Limit
-		tokens []int64
-		n      int
-	}{
-		{perSecond, []int64{4, 5, 2}, 1},
-		{perSecond, []int64{1, 3, 2}, 2},
-		{perSecond, []int64{2, 3, 1}, 2},
-		{perSecond, []int64{9, 1}, 1},
-		{soft, []int64{4, 5, 2}, 3},
-	} {
-		b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
-		var group []Want
-		for _, tokens := range c.tokens {
-			group = append(group, asks(tokens, c.limit))
-			b.Begin(Choice{Do: Take}, group[len(group)-1], noon)
-		}
-		if n, p := b.Plan(Choice{Do: Take}, group, len(group), clock(noon)); n != c.n || p.Charges {
-			t.Errorf("%v: %d of the group in %+v, want %d", c.tokens, n, p, c.n)
-		}
+// A write to a shard without an image is for the whole group, even if that wants more than there can be: the
+// refusal brings an image.
+func TestPlanWithoutAnImageAsksForAll(t *testing.T) {
+	b := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32})
+	var group []Want
+	for _, tokens := range []int64{4, 5, 2} {
+		group = append(group, asks(tokens, perSecond))
+		b.Begin(Choice{Do: Take}, group[len(group)-1], noon)
+	}
+	n, p := b.Plan(Choice{Do: Take}, group, len(group), clock(noon))
+	if n != 3 || p.Charges || !p.Takes {
+		t.Fatalf("%d of the group in %+v, want 3", n, p)
+	}
+	b.Refused(imageOf(0, 1, 10), p, noon)
+	n, p = b.Plan(Choice{Do: Take}, group, len(group), clock(noon))
+	if n != 2 || !p.Charges {
+		t.Errorf("then: %d of the group in %+v, want the 2 that the image covers", n, p)
 	}
 }
 

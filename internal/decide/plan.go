@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"slices"
-
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -40,18 +38,15 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 }
 
 // covered returns how many requests of a group, counted from the first, a shard covers together, by
-// its image. A shard without an image is asked for at most half of each capacity: if one write
-// asked for more than there is, it would be refused for all.
+// its image. A shard without an image is asked for all: if it has less, its answer is an image.
 func (d decider) covered(shard int, group []Want) (n int) {
 	s := d.at(shard)
+	if !s.imaged() {
+		return len(group)
+	}
 	for n < len(group) {
 		d.want, d.members = Joined(group[:n+1]), n+1
-		if s.imaged() {
-			if d.decideOn(shard, s).Do != Take {
-				break
-			}
-		} else if n > 0 && slices.ContainsFunc(d.want.Costs,
-			func(c table.Cost) bool { return c.Milli > c.Limit.Capacity/2 && !c.Limit.Soft }) {
+		if d.decideOn(shard, s).Do != Take {
 			break
 		}
 		n++
