@@ -68,35 +68,21 @@ func (s *seen) end(group ...Want) {
 // from which the write was planned covered it. others: they have taken since that image.
 func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
 	lowest, plenty := s.marks(p.want, p.members, p.took)
-	if !math.IsInf(lowest, 1) {
-		cost, _ := s.costs(p.want)
-		busy := decider{facts: k, want: p.want, now: now}.sure(s) > 0
-		s.share(p.want).answered(cost, lowest, refused && lowest < 1, others, busy, plenty, now)
-	} else if s.tiny(p.want) {
-		delete(s.shares, p.want.floor())
+	if math.IsInf(lowest, 1) && !plenty {
+		return
 	}
-}
-
-// tiny reports whether a shard is too small for any mark, for example after a split: a share that
-// has begun before would never end.
-func (s *seen) tiny(w Want) (tiny bool) {
-	for _, c := range w.Costs {
-		if c.Milli <= 0 || !paced(c.Limit) {
-			continue
-		}
-		r := s.image.State.RateOf(c.Limit)
-		if float64(r.Capacity-c.FloorIn(s.image.State))*markTells >= bucket.Milli {
-			return false
-		}
-		tiny = true
-	}
-	return tiny
+	cost, _ := s.costs(p.want)
+	busy := decider{facts: k, want: p.want, now: now}.sure(s) > 0
+	s.share(p.want).answered(cost, lowest, refused && lowest < 1, others, busy, plenty, now)
 }
 
 // marks returns how many marks the image shows at least, of the limits that a group takes,
-// infinitely many if the image does not say, and whether there is plenty of each.
+// infinitely many if the image does not say, and whether there is plenty of each. A shard that is
+// too small for any mark, for example after a split, has plenty: a share that has begun before
+// would never end.
 func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, plenty bool) {
 	lowest, plenty = math.Inf(1), true
+	tiny, large := false, false
 	for j, c := range w.Costs {
 		mean := float64(c.Milli) / float64(max(1, members))
 		if took != nil {
@@ -111,6 +97,11 @@ func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, pl
 		capacity := float64(r.Capacity - floor)
 		mark := max(min(markTime*float64(r.Amount)/float64(r.Period), markMost*capacity), bucket.Milli, mean)
 		if mark > markTells*capacity {
+			if markTells*capacity < bucket.Milli {
+				tiny = true
+			} else { // for a smaller request it says
+				large = true
+			}
 			continue
 		}
 		if took != nil {
@@ -119,7 +110,10 @@ func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, pl
 		lowest = min(lowest, left/mark)
 		plenty = plenty && left > min(shareRoom*capacity, shareFree*mark)
 	}
-	return lowest, plenty && !math.IsInf(lowest, 1)
+	if math.IsInf(lowest, 1) {
+		return lowest, tiny && !large
+	}
+	return lowest, plenty
 }
 
 // allowed returns the instant from which this process's share has room for the costs, and the limit

@@ -261,15 +261,17 @@ func TestShareEndsWhereTheShardIsTooSmall(t *testing.T) {
 	for tokens, ends := range map[int64]bool{3: true, 10: false} {
 		l := perSecond
 		l.Capacity = tokens * bucket.Milli
-		b := seenAs(l, tokens)
+		b := seenAs(l, 3)
 		k := b.lock()
 		k.shards[0].shares = sharing(.1, noon)
 		k.learn(k.shards[0], Planned{want: asks(1, l), members: 1}, false, true, noon)
-		left := len(k.shards[0].shares)
-		check.Equal(t, left == 0, ends, "capacity %d: %d shares left", tokens, left)
-		k.shards[0].shares = sharing(.1, noon)
-		k.learn(k.shards[0], Planned{want: asks(0, l), members: 1}, false, true, noon)
-		check.Equal(t, len(k.shards[0].shares), 1, "capacity %d: a request for nothing ends a share", tokens)
+		check.Equal(t, k.shards[0].shares[0].part == 0, ends, "capacity %d: the share has ended", tokens)
+		for _, cost := range []int64{0, 3} { // nothing, and too much for a mark
+			k.shards[0].shares = sharing(.1, noon)
+			k.learn(k.shards[0], Planned{want: asks(cost, l), members: 1}, false, true, noon)
+			ended := k.shards[0].shares[0].part == 0
+			check.Equal(t, ended, ends && cost > 0, "capacity %d, cost %d: it has ended", tokens, cost)
+		}
 		b.mu.Unlock()
 	}
 }
