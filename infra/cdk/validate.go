@@ -49,7 +49,7 @@ func (p *Props) Validate() error {
 	problems = append(problems, p.withDefaults().Table.capacity()...)
 	for _, name := range slices.Sorted(maps.Keys(p.Tags)) {
 		if strings.HasPrefix(strings.ToLower(name), "aws:") {
-			problems = append(problems, fmt.Errorf("Tags: name %q: AWS reserves names that begin with aws:", name))
+			problems = append(problems, fmt.Errorf("Props.Tags: name %q: names that begin with aws: are reserved", name))
 		}
 	}
 	_, err := p.declared()

@@ -62,7 +62,7 @@ func TestContradictingPropsAreRefused(t *testing.T) {
 		{"least reads on demand", cdk.Props{Table: cdk.TableProps{MinReadUnits: 6}}, "want BillingMode=provisioned"},
 		{"least writes on demand", cdk.Props{Table: cdk.TableProps{MinWriteUnits: 6}}, "want BillingMode=provisioned"},
 		{"a tag that AWS reserves", cdk.Props{Tags: map[string]string{"team": "a", "Aws:team": "a"}},
-			`Tags: name "Aws:team": AWS reserves`},
+			`Props.Tags: name "Aws:team": names that begin with aws: are reserved`},
 		{"a tag with a colon", cdk.Props{Tags: map[string]string{"team:aws:": "a"}}, ""},
 		{"a target on demand", cdk.Props{Table: cdk.TableProps{TargetUtilizationPercent: 60}},
 			"want BillingMode=provisioned"},
