@@ -357,8 +357,8 @@ func TestServeAnswersWhatIsAtWork(t *testing.T) {
 func TestServeGivesUpWhatItHolds(t *testing.T) {
 	table := limitertest.New(t)
 	ns := table.Admin("")
-	s := serveFrom(t, table, "--ahead", "500ms")
-	s.write("edge.yaml", "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 1000}}]")
+	s := serveFrom(t, table, "--ahead", "30s") // longer than a slow machine needs
+	s.write("edge.yaml", "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 60000}}]")
 	<-s.lines // the rules are in force
 	conn := s.dial(insecure.NewCredentials())
 	level := func() admin.Level {
