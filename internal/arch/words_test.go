@@ -12,7 +12,7 @@ var words = []struct {
 	most             int
 }{
 	{`tell|tells|told`, "report, observe, call", 0},
-	{`what\s+(?:is|was)`, "the noun", 1},
+	{`what\s+(?:is|was)`, "the noun", 0},
 	{`of\s+(?:that|those)|(?:that|those)\s+of`, "the noun again", 4},
 	{`who|whoever`, "the noun", 1},
 	{`beside`, "besides, together with", 0},

@@ -161,7 +161,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	}
 	b, err := json.Marshal(next)
 	if err != nil {
-		panic("table: bug: " + err.Error())
+		panic("ledger: bug: " + err.Error())
 	}
 	up.Key = s.Key()
 	up.Set = append(up.Set, item.Attr{Name: attrTotalEvents, Value: item.N(all.Events)},
