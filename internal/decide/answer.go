@@ -48,16 +48,16 @@ func (k *facts) refused(image table.Shard, p Planned, now int64) (displaced bool
 }
 
 // outbid interprets the refusal of a write, once its image is known. answered: the bucket exists,
-// and has answered. lost: others have taken the tokens. A refused charge shows that only if the
-// bucket still has the rules of the plan. A bucket that is missing, or has come back, shows nothing
-// about tokens. Nor does a charge that came too late for the clock of the bucket, because this
-// process stood still: that is not an answer.
+// and has answered. lost: others have taken the tokens, or leave no room for an add that goes out
+// in place of a charge. A refusal shows that only if the bucket still has the rules of the plan. A
+// bucket that is missing, or has come back, shows nothing about tokens. Nor does a charge that came
+// too late for the clock of the bucket, because this process stood still: that is not an answer.
 func (k *facts) outbid(p Planned) (answered, lost bool) {
 	s, charge := k.at(p.Shard), p.Charges && p.Takes
 	if p.Creates || charge && s.image.State.RF > bucket.AddSat(p.clock, table.MaxLag) {
 		return false, false
 	}
-	return s.imaged(), charge && s.image.Generation == p.generation
+	return s.imaged(), (charge || p.adds) && s.image.Generation == p.generation
 }
 
 // Paid returns the grant of a request that several shards have paid together, by writes of the

@@ -88,7 +88,6 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	switch {
 	case c.Owe:
 		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what lacks is under way here
-	case c.last:
 	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
 		charge.Room = roomOf(slack)
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh

@@ -51,10 +51,13 @@ func TestChargesInACrowd(t *testing.T) {
 		taken   float64
 		adds    bool
 	}{
-		"an add": {1, 0, 10_000, true}, "the last write": {0, 0, 10_000, false},
+		"an add":                {1, 0, 10_000, true},
+		"the last write":        {0, 0, 10_000, false},
+		"or it is refused":      {0, 0, 26_000, true},
 		"others hold some":      {1, noon + 9000, 10_000, false},
-		"others have held some": {1, noon - 5999, 10_000, false}, "long ago": {1, noon - 6000, 10_000, true},
-		"and took much since": {1, noon - 5999, 26_000, true},
+		"others have held some": {1, noon - 5999, 10_000, false},
+		"long ago":              {1, noon - 6000, 10_000, true},
+		"and took much since":   {1, noon - 5999, 26_000, true},
 	} {
 		b, w := NewBucket(&Settings{DenyFor: 60_000, Slack: 30, MaxShards: 32}), asks(1, perSecond)
 		image := imageOf(0, 1, 10)
