@@ -103,7 +103,7 @@ func (n *Namespace) SetAccess(ctx context.Context, at Scope, a Access) (Reached,
 	if err != nil {
 		return Reached{}, err
 	}
-	return n.decide(ctx, at, func(says *config.Access) { says.Switch = to.Switch })
+	return n.decide(ctx, at, stamped.switched, func(says *config.Access) { says.Switch = to.Switch })
 }
 
 // SetCascade stores whether requests at a scope are also charged to the parent, and records that.
@@ -116,11 +116,11 @@ func (n *Namespace) SetCascade(ctx context.Context, at Scope, c Cascade) (Reache
 	if err != nil {
 		return Reached{}, err
 	}
-	return n.decide(ctx, at, func(says *config.Access) { says.Cascade = to.Cascade })
+	return n.decide(ctx, at, stamped.adopted, func(says *config.Access) { says.Cascade = to.Cascade })
 }
 
 // decide stores the access of a scope as edit changes it, and stamps its buckets.
-func (n *Namespace) decide(ctx context.Context, at Scope, edit func(*config.Access)) (Reached, error) {
+func (n *Namespace) decide(ctx context.Context, at Scope, p part, edit func(*config.Access)) (Reached, error) {
 	err := at.validate()
 	if err == nil && at == (Scope{}) {
 		err = validate.Invalid("scope", at.String(), "an entity, a resource or both")
@@ -137,5 +137,5 @@ func (n *Namespace) decide(ctx context.Context, at Scope, edit func(*config.Acce
 	if err != nil {
 		return Reached{}, fail(err, "change access of %s", at)
 	}
-	return n.eachBucket(ctx, at, "mark", n.stampBucket)
+	return n.stampBuckets(ctx, at, p)
 }

@@ -63,12 +63,19 @@ func (n *Namespace) reachStep(ctx context.Context, s Step) error {
 			return err
 		}
 	}
-	says := s.From.Access != s.To.Access || s.From.Cascade != s.To.Cascade
-	if says || again && s.Scope != (Scope{}) { // which says nothing else
-		_, err := n.eachBucket(ctx, s.Scope, "mark", n.stampBucket)
-		return err
+	var p part
+	switch switched, cascades := s.From.Access != s.To.Access, s.From.Cascade != s.To.Cascade; {
+	case switched && cascades, again && s.Scope != Scope{}: // which says nothing else
+		p = stamped.whole
+	case switched:
+		p = stamped.switched
+	case cascades:
+		p = stamped.adopted
+	default:
+		return nil
 	}
-	return nil
+	_, err := n.stampBuckets(ctx, s.Scope, p)
+	return err
 }
 
 // withBuckets leaves out the steps at scopes of one bucket that there is not.

@@ -21,29 +21,45 @@ type stamped struct {
 	cascade bool
 }
 
-// onto returns the write that stamps a shard, by a configuration that was read at an instant.
-func (s stamped) onto(shard item.Key, read int64) item.Update {
-	u := config.Stamp(shard, s.access, read+config.MaxBypass)
-	parent := config.Entity{Parent: s.parent, Cascade: s.cascade}.Adopt(shard)
+// A part of a stamp is a write of it to a shard, by a configuration that was read at an instant. A
+// change stamps its own part only: a process that ends before it looks again may leave an old stamp,
+// which must not undo the change of another.
+type part func(s stamped, shard item.Key, read int64) item.Update
+
+// switched stamps whether requests are served.
+func (s stamped) switched(shard item.Key, read int64) item.Update {
+	return config.Stamp(shard, s.access, read+config.MaxBypass)
+}
+
+// adopted stamps the parent of the entity, and whether it pays.
+func (s stamped) adopted(shard item.Key, _ int64) item.Update {
+	return config.Entity{Parent: s.parent, Cascade: s.cascade}.Adopt(shard)
+}
+
+// whole stamps both.
+func (s stamped) whole(shard item.Key, read int64) item.Update {
+	u, parent := s.switched(shard, read), s.adopted(shard, read)
 	u.Set, u.Remove = append(u.Set, parent.Set...), append(u.Remove, parent.Remove...)
 	return u
 }
 
-// stampBucket stamps the shards of a bucket.
-func (n *Namespace) stampBucket(ctx context.Context, of Scope) (bool, error) {
-	return n.stamp(ctx, of.Entity, true, func() (keys []item.Key, err error) {
-		shards, err := n.shards(ctx, of.Entity, of.Resource)
-		for _, b := range shards {
-			keys = append(keys, layout.BucketKey(n.id, of.Entity, of.Resource, b.State.Shard))
-		}
-		return keys, err
+// stampBuckets stamps a part of all buckets at a scope.
+func (n *Namespace) stampBuckets(ctx context.Context, at Scope, p part) (Reached, error) {
+	return n.eachBucket(ctx, at, "mark", func(ctx context.Context, of Scope) (bool, error) {
+		return n.stamp(ctx, of.Entity, true, p, func() (keys []item.Key, err error) {
+			shards, err := n.shards(ctx, of.Entity, of.Resource)
+			for _, b := range shards {
+				keys = append(keys, layout.BucketKey(n.id, of.Entity, of.Resource, b.State.Shard))
+			}
+			return keys, err
+		})
 	})
 }
 
 // adopt stamps the buckets of an entity, all of them, whatever the entity was before: an earlier call may have
 // ended before it did.
 func (n *Namespace) adopt(ctx context.Context, id string) error {
-	_, err := n.stamp(ctx, id, false, func() (keys []item.Key, err error) {
+	_, err := n.stamp(ctx, id, false, stamped.adopted, func() (keys []item.Key, err error) {
 		for it, err := range n.calls.query(ctx, table.BucketsOfEntity(n.id, id)) {
 			if err != nil {
 				return nil, err
@@ -55,11 +71,10 @@ func (n *Namespace) adopt(ctx context.Context, id string) error {
 	return err
 }
 
-// stamp stamps the bucket shards of an entity that list returns with whether requests are served, and with the
-// parent of the entity and whether it pays. It ends when the configuration is
+// stamp stamps a part of the bucket shards of an entity that list returns. It ends when the configuration is
 // as they were stamped, and each is there if list is consistent. So if two change it at once, the last
 // stamp equals the configuration.
-func (n *Namespace) stamp(ctx context.Context, id string, consistent bool, list func() ([]item.Key, error)) (
+func (n *Namespace) stamp(ctx context.Context, id string, consistent bool, p part, list func() ([]item.Key, error)) (
 	any bool, err error) {
 	for try := range reachAttempts {
 		keys, err := list()
@@ -79,7 +94,7 @@ func (n *Namespace) stamp(ctx context.Context, id string, consistent bool, list 
 		done := true
 		for _, k := range keys {
 			_, _, resource, _, _ := layout.ParseBucketPK(k.PK)
-			_, err := n.calls.write(ctx, was[resource].onto(k, read))
+			_, err := n.calls.write(ctx, p(was[resource], k, read))
 			if err != nil && !isRefused(err) { // refused: the shard is gone
 				return any, err
 			}
