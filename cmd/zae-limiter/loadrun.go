@@ -49,11 +49,7 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts := &limiter.Options{
-			Namespace: p.Namespace, Timeout: p.Timeout, Now: f.now,
-			Observe: func(ctx context.Context, e limiter.Event) { f.clocks.observe(i, e); f.observe(ctx, e) },
-		}
-		l, err := limiter.Open(ctx, db, p.Table, opts)
+		l, err := limiter.Open(ctx, db, p.Table, a.loadOptions(f, i))
 		if err != nil {
 			return nil, err
 		}
@@ -61,6 +57,18 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 	}
 	f.clocks.begin()
 	return f, nil
+}
+
+// loadOptions returns the options of limiter i. It corrects the system's clock by DynamoDB's answers.
+func (a *app) loadOptions(f *fleet, i int) *limiter.Options {
+	o := &limiter.Options{
+		Namespace: f.plan.Namespace, Timeout: f.plan.Timeout,
+		Observe: func(ctx context.Context, e limiter.Event) { f.clocks.observe(i, e); f.observe(ctx, e) },
+	}
+	if a.memory != nil {
+		o.Now = a.memory.Now
+	}
+	return o
 }
 
 // loader returns a client of its own that hears what time it is.

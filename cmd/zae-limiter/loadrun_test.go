@@ -144,3 +144,12 @@ func TestLoadersHearTheTime(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is given is not corrected: on a machine that is minutes ahead, a load would credit that time to
+// every bucket.
+func TestLoadCorrectsTheClock(t *testing.T) {
+	for memory, given := range map[memory]bool{nil: false, limitertest.New(t): true} {
+		o := (&app{memory: memory}).loadOptions(&fleet{now: time.Now}, 0)
+		check.Equal(t, o.Now != nil, given, "%T: a clock is given", memory)
+	}
+}
