@@ -81,6 +81,7 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 		return add(coldRoom)
 	}
 	slack := s.others.slack(s.image.State, w, k.Slack)
+	room := roomOf(slack)
 	if c.last { // refused only if the tokens are gone, however low that may show a full limit
 		slack = 100
 	}
@@ -88,14 +89,14 @@ func (k *facts) plan(c Choice, w Want, now Now) Planned {
 	switch {
 	case c.Owe:
 		charge.Force, charge.Owe, charge.Slack = true, true, 0 // a full image: what lacks is under way here
-	case s.added && s.recent(w, now.Ms, roomOf(slack)): // a crowd: leave room for the adds of others
-		charge.Room = roomOf(slack)
+	case s.added && s.recent(w, now.Ms, room): // a crowd: leave room for the adds of others
+		charge.Room = room
 	case s.added: // nobody has charged for long, so the add was refused; its image is fresh
 	case s.image.State.HeldAfter(now.Ms-lately) > now.Ms-lately && !s.crowded(w, now.Ms, 100): // adds do not hold there
 		charge.Slack = 100
 	case s.mustReport(now): // expired tokens, which an add cannot
 	case s.crowded(w, now.Ms, slack): // the charge would be refused: try an add, which needs no fresh image
-		p := add(roomOf(slack))
+		p := add(room)
 		p.adds = true
 		return p
 	}

@@ -86,9 +86,11 @@ func slowTables() []slow {
 		hurried.Deadline, hurried.Options.ConfigTTL = 2*hurried.Trip, time.Hour
 		spiking.Spike = 5 * time.Second
 		all = append(all, hurried, spiking)
-		if crowd := hurried; trip == trips[0] { // no time for a second write where charges are refused
-			crowd.Processes, crowd.Load, crowd.perGrant = 64, .9, 1.1
-			all = append(all, crowd)
+		for _, load := range []float64{.5, .9} { // no time for a second write where charges are refused
+			if crowd := hurried; trip == trips[0] {
+				crowd.Processes, crowd.Load, crowd.perGrant = 64, load, 1.1
+				all = append(all, crowd)
+			}
 		}
 	}
 	return all
