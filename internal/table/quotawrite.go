@@ -125,8 +125,6 @@ func started(sl bucket.Slot) (out []item.Attr) {
 // calendars adds the changes of the item's calendars to an update, and their conditions to cond. Limits
 // become quotas or stop being quotas, periods begin, and the end of the first one is stored. The conditions
 // ensure that no other write has begun a period, changed a calendar, or reset or credited anything meanwhile.
-// Python sets vu to 0 when it resets or credits, and its next request sets vu back. After that only quotas
-// show it.
 func (b Shard) calendars(cond []item.Cond, u *item.Update, after bucket.State) []item.Cond {
 	zone := b.zone(after)
 	for _, sl := range after.Slots {
@@ -136,9 +134,6 @@ func (b Shard) calendars(cond []item.Cond, u *item.Update, after bucket.State) [
 		was := bucket.Slot{}
 		if j := b.State.Index(sl.Name); j >= 0 {
 			was = b.State.Slots[j]
-		}
-		if len(after.Slots) <= maxLimitsNamed {
-			cond = sameGifts(cond, was)
 		}
 		if was.Reset != sl.Reset || sl.Renews() && zone != b.Calendars.Zone {
 			change(u, periods(sl, zone), attrLimit(sl.Name, layout.FieldCalendar), attrLimit(sl.Name, layout.FieldLength))
@@ -172,6 +167,17 @@ func (b Shard) calendars(cond []item.Cond, u *item.Update, after bucket.State) [
 	case !has && b.Calendars.Has:
 		u.Remove = append(u.Remove, attrValidUntil)
 	}
+	return b.notOperated(cond)
+}
+
+// notOperated adds the conditions that Python has not reset or credited anything since the image. It sets vu to
+// 0 then, and its next request sets vu back, maybe to the same first edge. After that only quotas show it.
+func (b Shard) notOperated(cond []item.Cond) []item.Cond {
+	if len(b.State.Slots) <= maxLimitsNamed {
+		for _, sl := range b.State.Slots {
+			cond = sameGifts(cond, sl)
+		}
+	}
 	if b.Calendars.Has {
 		return append(cond, item.Compare(attrValidUntil, item.Eq, item.N(b.Calendars.Until)))
 	}
@@ -180,17 +186,18 @@ func (b Shard) calendars(cond []item.Cond, u *item.Update, after bucket.State) [
 
 var noValidUntil = item.Absent(attrValidUntil)
 
-// sameGifts adds the conditions that a quota is topped up as in its image, and that no operator has made it
-// whole since.
+// sameGifts adds the conditions that a quota is topped up as in its image, that no operator has made it whole
+// since, and that no first use has begun a period. With more limits than usual they are left out, as DynamoDB
+// allows 300 operators: then a quota shows no more than a rate.
 func sameGifts(cond []item.Cond, sl bucket.Slot) []item.Cond {
 	if !sl.Renews() {
 		return cond
 	}
 	cond = append(cond, numbered(attrLimit(sl.Name, fieldExtra), sl.Extra))
-	if sl.FirstUse() == 0 { // the other kind begins a period then
-		cond = append(cond, numbered(attrLimit(sl.Name, fieldResets), sl.Resets))
+	if n := sl.FirstUse(); n > 0 { // a reset ends the period, and the next use begins another
+		return append(cond, numbered(attrLimit(sl.Name, fieldStart), sl.End-n))
 	}
-	return cond
+	return append(cond, numbered(attrLimit(sl.Name, fieldResets), sl.Resets))
 }
 
 // numbered holds while an attribute is read as n.

@@ -20,6 +20,7 @@ func TestEarlierImagesKeepWhatPythonGives(t *testing.T) {
 		"quota":          {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
 		"from first use": {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 	}
+	edge := bucket.Limit{Name: "r", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m30@UTC"}
 	// Each changes the item as Python does, and returns what it gives.
 	operations := map[string]func(l bucket.Limit, it item.Item) int64{
 		"top-up": func(l bucket.Limit, it item.Item) int64 {
@@ -31,9 +32,12 @@ func TestEarlierImagesKeepWhatPythonGives(t *testing.T) {
 		},
 		"reset": func(l bucket.Limit, it item.Item) int64 {
 			add(it, "b_q_tk", 4_000)
-			if l.Renews() {
+			switch {
+			case l.FirstUse() > 0: // ends its window, so the next use begins one
+				add(it, "b_q_ws", -l.FirstUse())
+				add(it, "b_q_wa", -l.FirstUse())
+			case l.Renews():
 				add(it, "b_q_rn", 1)
-				delete(it, "b_q_tu")
 			}
 			return 4_000
 		},
@@ -41,34 +45,39 @@ func TestEarlierImagesKeepWhatPythonGives(t *testing.T) {
 	for kind, l := range limits {
 		for operation, give := range operations {
 			for _, next := range []string{"nothing", "ours", "Python's", "Python's and ours"} {
-				if kind != "quota" && operation == "reset" && l.Renews() || kind == "rate" && next[0] == 'P' {
-					continue // a window from the first use ends with a reset; a rate has no trace
+				if kind == "rate" && next[0] == 'P' {
+					continue // a rate has no trace
 				}
-				name := fmt.Sprint(operation, " of a ", kind, ", then ", next)
-				if level, want := afterOperation(t, l, give, next); level != want {
-					t.Errorf("%s: level %d, want %d", name, level, want)
+				for beside, all := range map[string][]bucket.Limit{"": {l}, " beside an edge": {l, edge}} {
+					name := fmt.Sprint(operation, " of a ", kind, beside, ", then ", next)
+					if level, want := afterOperation(t, all, give, next); level != want {
+						t.Errorf("%s: level %d, want %d", name, level, want)
+					}
 				}
 			}
 		}
 	}
 }
 
-// afterOperation has Python operate on a bucket of 10 less 4, then the next clients take 1 each, and at last a process
-// that remembers the bucket from before. It returns the level and what the naive sum says.
+// afterOperation has Python operate on the first limit of a bucket, 10 less 4. Then the next clients take 1 each, and
+// at last a process that remembers the bucket from before. It returns the level and what the naive sum says.
 func afterOperation(
-	t *testing.T, l bucket.Limit, give func(bucket.Limit, item.Item) int64, next string,
+	t *testing.T, limits []bucket.Limit, give func(bucket.Limit, item.Item) int64, next string,
 ) (level, want int64) {
 	t.Helper()
 	const later = noon + 1000
-	put, _ := create(noon, table.Costs([]bucket.Limit{l}, 4_000))
+	put, _ := create(noon, table.Costs(limits, 4_000))
 	earlier := decode(t, put.Item)
 	it := maps.Clone(put.Item)
-	want = 6_000 + give(l, it)
+	want = 6_000 + give(limits[0], it)
 	until := it["vu"]
 	it["vu"], it["rf"] = item.N(0), item.N(later)
 	if next[0] == 'P' {
 		add(it, "b_q_tk", -1_000)
 		add(it, "b_q_tc", 1_000)
+		if start, _, _ := item.Int(it, "b_q_ws"); start > 0 && start < noon {
+			it["b_q_ws"], it["b_q_wa"] = item.N(later), item.N(later)
+		}
 		it["vu"] = until
 		want -= 1_000
 	}
@@ -85,6 +94,35 @@ func afterOperation(
 	check.MustEqual(t, held, true, "granted")
 	b := decode(t, after)
 	return b.State.Slots[b.State.Index("q")].Tokens, want - 1_000
+}
+
+// Python begins the window of one quota, while another waits for its first use.
+func TestEarlierImagesKeepTheWindowThatPythonBegins(t *testing.T) {
+	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	r := q
+	r.Name = "r"
+	put, _ := create(noon, table.Costs([]bucket.Limit{q, r}))
+	costs, it := table.Costs([]bucket.Limit{q, r}, 1_000), maps.Clone(put.Item)
+	it["b_q_ws"], it["b_q_wa"], it["b_q_tk"], it["b_q_tc"] = item.N(noon), item.N(noon), item.N(0), item.N(10_000)
+	u := table.Charge{Image: decode(t, put.Item), Costs: costs, Now: noon + 1000}.Plan().Update
+	check.Equal(t, u.If.Holds(put.Item), true, "nobody began it")
+	check.Equal(t, u.If.Holds(it), false, "Python began it and took all")
+}
+
+// A merge is refused where Python has reset or credited the shard that it deletes.
+func TestMergesKeepWhatPythonGives(t *testing.T) {
+	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	rate := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 1, Period: 1 << 40}
+	put, _ := create(noon, table.Costs([]bucket.Limit{quota, rate}, 4_000, 4_000))
+	split := table.Split(decode(t, put.Item), noon)
+	whole, sibling := decode(t, applied(t, split[0].(item.Update), put.Item)), split[1].(item.Put).Item
+	gone := table.Merge(whole, decode(t, sibling), 1, noon+1000)[0].(item.Delete).If
+	check.Equal(t, gone.Holds(sibling), true, "nothing given")
+	for attr, n := range map[string]int64{"vu": 0, "b_q_tu": 3_000, "b_q_rn": 1} {
+		given := maps.Clone(sibling)
+		given[attr] = item.N(n)
+		check.Equal(t, gone.Holds(given), false, attr)
+	}
 }
 
 func add(it item.Item, attr string, by int64) {

@@ -35,10 +35,10 @@ func Split(b Shard, now int64) []item.Write {
 	return []item.Write{u, item.Put{Item: sibling.Item(), If: item.Absent(item.AttrPK)}}
 }
 
-// Merge renders the merging of two shards as a transaction of two writes. Shard b gets the tokens
-// of the other, and has count shards from then on; the other is deleted. Merge is refused if tokens
-// were taken from the other since its image; tokens taken from b are charged to b. If count is half
-// of both counts, and b has split off other, this reverses Split.
+// Merge renders the merging of two shards as a transaction of two writes. Shard b gets the
+// tokens of the other, and has count shards from then on; the other is deleted. Merge is refused
+// if tokens were taken from the other since its image, or given to it; tokens taken from b are
+// charged to b. If count is half of both counts, and b has split off other, this reverses Split.
 //
 // If only one shard has a limit, the limit came into force after the split, or was dropped when
 // full: the other shard has its whole share. Example: one shard has 1 token left of a new limit of
@@ -63,7 +63,7 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 		}
 	}
 	u := becomes(b, at, at.Merge(from, count), nextGeneration(b, now, other))
-	gone := append(sameLife(nil, nil, other, now), sameLimits(other)...)
+	gone := other.notOperated(append(sameLife(nil, nil, other, now), sameLimits(other)...))
 	for _, sl := range other.State.Slots {
 		if sl.Name != bucket.WCU && !sl.Returns() {
 			gone = append(gone, item.Compare(namesOf(sl.Name).used, item.Eq, other.counter(nil, sl, 0)))
