@@ -82,7 +82,7 @@ func (k *facts) learn(s *seen, p Planned, refused, others bool, now int64) {
 // would never end.
 func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, plenty bool) {
 	lowest, plenty = math.Inf(1), true
-	tiny, large := false, false
+	largest := -1. // of the parts of a capacity that are less than a mark
 	for j, c := range w.Costs {
 		mean := float64(c.Milli) / float64(max(1, members))
 		if took != nil {
@@ -97,11 +97,7 @@ func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, pl
 		capacity := float64(r.Capacity - floor)
 		mark := max(min(markTime*float64(r.Amount)/float64(r.Period), markMost*capacity), bucket.Milli, mean)
 		if mark > markTells*capacity {
-			if markTells*capacity < bucket.Milli {
-				tiny = true
-			} else { // for a smaller request it says
-				large = true
-			}
+			largest = max(largest, markTells*capacity)
 			continue
 		}
 		if took != nil {
@@ -111,7 +107,7 @@ func (s *seen) marks(w Want, members int, took []table.Cost) (lowest float64, pl
 		plenty = plenty && left > min(shareRoom*capacity, shareFree*mark)
 	}
 	if math.IsInf(lowest, 1) {
-		return lowest, tiny && !large
+		return lowest, largest >= 0 && largest < bucket.Milli // else it has marks for smaller requests
 	}
 	return lowest, plenty
 }
