@@ -77,7 +77,7 @@ const (
 )
 
 // What is declared is applied, what no manifest declares any more is deleted, and a stack without manifests
-// changes no limits. Each change is recorded as one of the stack, and told in the log; what was stored already is
+// changes no limits. Each change is recorded as one of the stack, and logged; what was stored already is
 // not among them.
 func TestManifestsAreApplied(t *testing.T) {
 	h, db := rig(t)
@@ -101,9 +101,9 @@ func TestManifestsAreApplied(t *testing.T) {
 		if got := stored(t, db); got != step.want {
 			t.Errorf("step %d:\n%s\nwant\n%s", i, got, step.want)
 		}
-		told := fmt.Sprintf("namespace=default changes=%d steps=%s", step.changes, step.steps)
-		if declares := i != 3; strings.Contains(log.String(), told) != declares {
-			t.Errorf("step %d: logged\n%s\nwant %s", i, log.String(), told)
+		line := fmt.Sprintf("namespace=default changes=%d steps=%s", step.changes, step.steps)
+		if declares := i != 3; strings.Contains(log.String(), line) != declares {
+			t.Errorf("step %d: logged\n%s\nwant %s", i, log.String(), line)
 		}
 	}
 	n := 0

@@ -33,7 +33,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What trying again may change is repeated; what it does not change is told at once. A table that refuses
+// Failures that another try may mend are repeated; others are reported at once. A table that refuses
 // rights, or does not answer, is waited for.
 func TestSetupIsRepeatedWhileThatMayHelp(t *testing.T) {
 	kind := func(k store.Kind) error { return fmt.Errorf("namespace: %w", memdynamo.Fail(k)) }
@@ -49,7 +49,7 @@ func TestSetupIsRepeatedWhileThatMayHelp(t *testing.T) {
 		"no rights":                     {kind(store.Setup), true},
 		"somebody else":                 {fmt.Errorf("apply: %w", admin.ErrBusy), true},
 		"a bucket that nobody can read": {fmt.Errorf("%w: %w", admin.ErrReach, limiter.ErrUnreadable), false},
-		"not all is told":               {errors.Join(admin.ErrReach, kind(store.Unavailable)), true},
+		"not all is reached":            {errors.Join(admin.ErrReach, kind(store.Unavailable)), true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			calls, begin := 0, time.Now()
@@ -189,8 +189,8 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 			if lasting := c.changes == 0; errors.Is(err, admin.ErrReach) != lasting || !lasting && err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if told := fmt.Sprintf("changes=%d ", c.changes); c.changes > 0 && !strings.Contains(log.String(), told) {
-				t.Errorf("%s: logged %s, want %s", name, log.String(), told)
+			if line := fmt.Sprintf("changes=%d ", c.changes); c.changes > 0 && !strings.Contains(log.String(), line) {
+				t.Errorf("%s: logged %s, want %s", name, log.String(), line)
 			}
 			db.SetHook(nil)
 			if b, err = table.DecodeShard(read(t, db, b.Key())); err != nil {

@@ -93,7 +93,7 @@ func took(p Planned) int64 {
 	return c.Milli
 }
 
-// grants grants requests without a write, all of them, and returns the numbers of those that
+// grants expects n requests to be granted without a write, and returns the numbers of those that
 // request another prefetch.
 func (p *process) grants(n int, milli, ms int64) (renew []int) {
 	p.t.Helper()

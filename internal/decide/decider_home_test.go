@@ -32,8 +32,7 @@ func TestLooksWhereTokensComeFirst(t *testing.T) {
 	}
 }
 
-// A cost of zero requires nothing: a shard is half full whatever its level of that limit, or of a
-// soft one.
+// Limits with a cost of zero, and soft limits, do not matter to whether a shard is half full.
 func TestHalfFullIgnoresZeroCosts(t *testing.T) {
 	for _, c := range []struct {
 		hard, soft int64

@@ -90,7 +90,7 @@ func TestReportingLookBringsAnImage(t *testing.T) {
 // If nothing is granted, a look reports the denials when the first is ten seconds old, and holds
 // whatever the level is.
 func TestLookReportsDenials(t *testing.T) {
-	for waited, tells := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
+	for waited, reports := range map[int64]bool{reportAfter - 1: false, reportAfter: true} {
 		s := newStory(t, 0)
 		s.b = seenAs(perHour20, 0)
 		s.it = s.b.Seen(0).Image.Item()
@@ -101,10 +101,10 @@ func TestLookReportsDenials(t *testing.T) {
 		s.b.Ask(w, true, s.now, &e)
 		c := e.Calls[0]
 		s.advance(c, 1)
-		e = s.write(c, tells)
+		e = s.write(c, reports)
 		s.answers(e, map[*Waiter]Result{w: Denied})
 		got := s.reported()
-		check.Equal(t, got == 1, tells, "after %d ms %d reported", waited, got)
+		check.Equal(t, got == 1, reports, "after %d ms %d reported", waited, got)
 		s.atRest()
 	}
 }

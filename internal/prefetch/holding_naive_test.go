@@ -11,10 +11,10 @@ import (
 // naive is a second way to compute what a process holds of a shard without a new generation: the
 // taken tokens, when they end, and the declared amount.
 type naive struct {
-	limits []bucket.Limit
-	taken  []batch // in order
-	told   [2]int64
-	ended  [2]int64
+	limits   []bucket.Limit
+	taken    []batch // in order
+	declared [2]int64
+	ended    [2]int64
 }
 
 type batch struct {
@@ -65,7 +65,7 @@ func (n *naive) take(costs [2]int64) bool {
 // settle puts tokens back into the last batch, or takes more from it.
 func (n *naive) settle(back [2]int64) bool {
 	for i, left := range n.left() {
-		if len(n.taken) == 0 || left+back[i] > n.told[i] || n.taken[len(n.taken)-1].left[i]+back[i] < 0 {
+		if len(n.taken) == 0 || left+back[i] > n.declared[i] || n.taken[len(n.taken)-1].left[i]+back[i] < 0 {
 			return false
 		}
 	}
@@ -124,7 +124,7 @@ func TestHoldingIsTheSumOfItsParts(t *testing.T) {
 					happened["settled"]++
 				}
 			default:
-				want := n.told != [2]int64{} || n.ended != [2]int64{}
+				want := n.declared != [2]int64{} || n.ended != [2]int64{}
 				if got := h.MustReport(now); got != want {
 					bad("tells", got, want)
 				}
@@ -150,19 +150,20 @@ func charge(t *testing.T, r *rand.Rand, h *Holding, n *naive, image table.Shard,
 	take, life := [2]int64{r.Int64N(4) * 1000, r.Int64N(4) * 1000}, 100+r.Int64N(900)
 	left := n.left()
 	a := h.Ask(image, table.Costs(n.limits, take[0], take[1]), life, now)
-	if milli(a.Left, n.limits) != left || milli(a.Declared, n.limits) != n.told || milli(a.Ended, n.limits) != n.ended ||
+	if milli(a.Left, n.limits) != left || milli(a.Declared, n.limits) != n.declared ||
+		milli(a.Ended, n.limits) != n.ended ||
 		milli(a.Take, n.limits) != take || a.Life != life {
-		t.Fatalf("declares %+v, want %v left, %v declared, %v ended", a, left, n.told, n.ended)
+		t.Fatalf("declares %+v, want %v left, %v declared, %v ended", a, left, n.declared, n.ended)
 	}
 	before := *n
 	n.ended = [2]int64{}
 	for i := range left {
-		n.told[i] = min(n.told[i], left[i]+take[i]) // others may have read it by now
+		n.declared[i] = min(n.declared[i], left[i]+take[i]) // others may have read it by now
 	}
 	switch r.IntN(3) {
 	case 0:
 		happened["refused"]++
-		n.told, n.ended = before.told, before.ended
+		n.declared, n.ended = before.declared, before.ended
 		h.Done(Refused, table.Shard{})
 	case 1:
 		happened["unknown"]++
@@ -170,7 +171,7 @@ func charge(t *testing.T, r *rand.Rand, h *Holding, n *naive, image table.Shard,
 	default:
 		happened["written"]++
 		for i := range left {
-			n.told[i] = left[i] + take[i]
+			n.declared[i] = left[i] + take[i]
 		}
 		if take != [2]int64{} {
 			n.taken = append(n.taken, batch{take, Instant{now.Wall + life, now.Mono + life}})

@@ -376,7 +376,8 @@ func steps(byDefault int) int {
 // In whatever order three processes look, charge, go into debt and lose answers, no token is
 // granted that does not exist. "Everything" adds refills, changed limits, splits, cold writes,
 // tokens given back, writes of a Python client, and items deleted and created again. Group charges
-// are charges of the sum. A clock that is ahead takes at most the refill of that time early.
+// are charges of the sum. With a clock that is ahead, at most the refill of that time is granted too
+// early.
 func TestEveryInterleaving(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -28,7 +28,7 @@ func decode(t *testing.T, it item.Item) Shard {
 	return b
 }
 
-// imageOf returns a full shard of that bucket.
+// imageOf returns a full shard of the bucket that the tests use.
 func imageOf(generation int64, limits []bucket.Limit, shard, shards int, now int64) Shard {
 	return Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: generation,
 		State: bucket.New(limits, shard, shards, now)}

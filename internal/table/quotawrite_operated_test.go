@@ -48,8 +48,8 @@ func TestEarlierImagesKeepWhatPythonGives(t *testing.T) {
 				if kind == "rate" && next[0] == 'P' {
 					continue // a rate has no trace
 				}
-				for beside, all := range map[string][]bucket.Limit{"": {l}, " beside an edge": {l, edge}} {
-					name := fmt.Sprint(operation, " of a ", kind, beside, ", then ", next)
+				for with, all := range map[string][]bucket.Limit{"": {l}, " with an edge": {l, edge}} {
+					name := fmt.Sprint(operation, " of a ", kind, with, ", then ", next)
 					if level, want := afterOperation(t, all, give, next); level != want {
 						t.Errorf("%s: level %d, want %d", name, level, want)
 					}
