@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// shownAccess is what a scope says of its requests as JSON has it.
+// shownAccess is the JSON form of a scope's switches.
 type shownAccess struct {
 	Entity, Resource, Access, Cascade string
 	Buckets                           int
@@ -93,7 +93,7 @@ func cascadeCommand(a *app) *cobra.Command {
 	})
 }
 
-// decision is a change of what a scope says besides limits.
+// decision is a change of a scope's settings other than limits.
 type decision struct {
 	head         string
 	was          func(admin.Config) string
@@ -102,8 +102,9 @@ type decision struct {
 	set          func() (admin.Reached, error)
 }
 
-// decideCommand makes a command that carries out a decision. It shows what the scope says and what it is to say, asks,
-// and sets it. A scope that says so already goes to the buckets that do not know it yet, without a question.
+// decideCommand makes a command that carries out a decision. It shows the setting before and after,
+// asks, and stores it. If nothing changes, it only updates buckets that do not have the setting
+// yet, and does not ask.
 func decideCommand(a *app, cmd *cobra.Command, decide func(*call, admin.Scope) decision) *cobra.Command {
 	var at admin.Scope
 	cmd.PreRunE = func(c *cobra.Command, _ []string) error {

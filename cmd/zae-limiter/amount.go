@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// This file is the one place where the tool reads and writes numbers with a unit.
+// Only this file reads and writes numbers with a unit.
 
-// amount is a number of tokens as people read it.
+// amount is a number of tokens in the form that people read.
 type amount struct {
 	tokens  int64
 	dollars bool // the tokens are millionths of a dollar
@@ -25,7 +25,7 @@ func (m amount) String() string {
 	return validate.Dollars(m.tokens)
 }
 
-// amountIn returns tokens of a limit of which only the name is known.
+// amountIn returns tokens of a limit when only the limit's name is known.
 func amountIn(limit string, tokens int64) amount { return amount{tokens, validate.InDollars(limit)} }
 
 // amountOf returns tokens of a limit. Only quotas count money.

@@ -22,20 +22,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// app is what all commands share: where they read and write, and the flags that
-// every one of them has.
+// app is the state that all commands share: input, output, and the global flags.
 type app struct {
 	in                io.Reader
 	out, errs         io.Writer
-	lost              error // why something printed is lost; nil: nothing is
+	lost              error // the first failed write of output; nil: none
 	table, namespace  string
 	region, endpoint  string
 	principal, format string
 	timeout           time.Duration
 	progress          *progress
-	yes               bool            // no question is asked
-	interrupted       <-chan struct{} // closed when the command is to end; nil: never
-	memory            memory          // in place of AWS, in tests; nil: none
+	yes               bool            // do not ask
+	interrupted       <-chan struct{} // closed to end the command; nil: never
+	memory            memory          // replaces AWS in tests; nil: none
 }
 
 // memory is a table in memory with a clock of its own.
@@ -44,7 +43,7 @@ type memory interface {
 	Now() time.Time
 }
 
-// formats are what --output accepts.
+// formats are the values of --output.
 var formats = []string{"table", "csv", "json"}
 
 // run runs a command, prints its error, and returns its exit status.
@@ -100,7 +99,7 @@ or load saw more admitted than allowed.`
 	return cmd
 }
 
-// group returns a command that only has others.
+// group returns a command that only has subcommands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short,
@@ -122,7 +121,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.region)) // empty: from the environment
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.region)) // an empty region comes from the environment
 	if err != nil {
 		return cfg, err
 	}
@@ -132,7 +131,7 @@ func (a *app) awsConfig(ctx context.Context) (aws.Config, error) {
 	if cfg.Region == "" {
 		return cfg, errNoRegion
 	}
-	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // they are kept
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil { // the credentials are cached
 		return cfg, fmt.Errorf("%w: %w", errNoCredentials, err)
 	}
 	return cfg, nil
@@ -154,7 +153,7 @@ func (a *app) dynamoDB(cfg aws.Config) *dynamodb.Client {
 	})
 }
 
-// database returns a client for where the table is.
+// database returns a client for the endpoint of the table.
 func (a *app) database(ctx context.Context) (*dynamodb.Client, error) {
 	cfg, err := a.awsConfig(ctx)
 	if err != nil {
@@ -163,11 +162,10 @@ func (a *app) database(ctx context.Context) (*dynamodb.Client, error) {
 	return a.dynamoDB(cfg), nil
 }
 
-// noChecksums is for emulators that send none, about which the SDK would complain
-// with every answer.
+// noChecksums is for emulators: most send no checksums, and the SDK would warn about each answer.
 func noChecksums(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
 
-// loopback reports whether an endpoint is this machine; nil is AWS itself.
+// loopback reports whether an endpoint is on this machine. A nil endpoint means AWS.
 func loopback(endpoint *string) bool {
 	u, err := url.Parse(aws.ToString(endpoint))
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
@@ -181,7 +179,7 @@ func (a *app) open(ctx context.Context) (*admin.Table, error) {
 	return admin.Open(ctx, db, a.table, opts)
 }
 
-// client returns what the table is opened with.
+// client returns the arguments for opening the table.
 func (a *app) client(ctx context.Context) (admin.DynamoDB, *admin.Options, error) {
 	opts := &admin.Options{Timeout: a.timeout, Principal: a.principal}
 	if a.memory != nil {
@@ -193,7 +191,7 @@ func (a *app) client(ctx context.Context) (admin.DynamoDB, *admin.Options, error
 		return nil, nil, err
 	}
 	db := a.dynamoDB(cfg)
-	if db.Options().BaseEndpoint == nil { // a local DynamoDB knows nobody
+	if db.Options().BaseEndpoint == nil { // a local DynamoDB has no IAM identities
 		opts.Caller = func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
@@ -213,12 +211,12 @@ type call struct {
 	ctx  context.Context
 	cmd  *cobra.Command
 	args []string
-	all  *admin.Table     // of commands on the table and in a namespace
-	ns   *admin.Namespace // of commands in a namespace
+	all  *admin.Table     // for commands on the table or in a namespace
+	ns   *admin.Namespace // for commands in a namespace
 }
 
-// does has a command print what f answers. Its arguments are counted by its line of usage, unless it says
-// otherwise. PreRunE reports mistakes in flags, before any call of AWS.
+// does makes a command print the answer of f. The line of usage determines the number of arguments,
+// unless the command sets Args. PreRunE reports mistakes in flags before any call of AWS.
 func (a *app) does(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
 	if cmd.Args == nil {
 		cmd.Args = countArguments
@@ -233,7 +231,7 @@ func (a *app) does(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Com
 	return cmd
 }
 
-// onTable is does for commands on the table.
+// onTable is does, for commands on the table.
 func (a *app) onTable(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
 	return a.does(cmd, func(c *call) (said answer, err error) {
 		if c.all, err = a.open(c.ctx); err != nil {
@@ -243,7 +241,7 @@ func (a *app) onTable(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.
 	})
 }
 
-// inNamespace is does for commands in a namespace.
+// inNamespace is does, for commands in a namespace.
 func (a *app) inNamespace(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
 	return a.onTable(cmd, func(c *call) (said answer, err error) {
 		if c.ns, err = c.all.Namespace(c.ctx, a.namespace); err != nil {
@@ -253,7 +251,7 @@ func (a *app) inNamespace(cmd *cobra.Command, f func(*call) (answer, error)) *co
 	})
 }
 
-// where adds to an error what the advice on it needs.
+// where adds the table and the namespace to an error, for the advice.
 func (a *app) where(err error) error {
 	if err == nil {
 		return nil

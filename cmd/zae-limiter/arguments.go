@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagsInUse are the flags in a line of usage.
+// flagsInUse matches the flags in a line of usage.
 var flagsInUse = regexp.MustCompile(`\{[^}]*\}|\[-[^]]*\]|--?[a-z-]+ [A-Z]+`)
 
-// arguments are the words in a line of usage that are neither the command nor flags.
+// arguments returns the words in a line of usage, without the command and its flags.
 func arguments(c *cobra.Command) []string {
 	return strings.Fields(flagsInUse.ReplaceAllString(c.Use, ""))[1:]
 }
 
-// wrongFlag words an error about a flag.
+// wrongFlag rewrites cobra's error about a flag.
 func wrongFlag(err error) string {
 	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		want := map[string]string{
@@ -32,8 +32,8 @@ func wrongFlag(err error) string {
 	return err.Error()
 }
 
-// countArguments checks how many arguments there are, by the line of usage: an argument in brackets may be
-// missing, and one with dots may be given again.
+// countArguments checks the number of arguments against the line of usage. An argument in brackets
+// is optional, and one with dots may be repeated.
 func countArguments(c *cobra.Command, got []string) error {
 	words := arguments(c)
 	isOptional := func(word string) bool { return strings.HasPrefix(word, "[") }
@@ -45,7 +45,7 @@ func countArguments(c *cobra.Command, got []string) error {
 	return nil
 }
 
-// usageError is a command that is wrong in itself.
+// usageError is a mistake in the command line.
 type usageError struct{ text, help string }
 
 func (e *usageError) Error() string { return e.text }

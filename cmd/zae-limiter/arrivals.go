@@ -9,14 +9,14 @@ import (
 // The arrival processes of a load test.
 const (
 	poisson  = "poisson"  // independent callers
-	constant = "constant" // one after the other, evenly
-	bursts   = "bursts"   // all of a second at its beginning
+	constant = "constant" // evenly spaced
+	bursts   = "bursts"   // all requests of a second at its beginning
 )
 
 var arrivalKinds = []string{poisson, constant, bursts}
 
-// arrivals returns the instants, since the beginning, at which requests arrive at a
-// mean rate per second, until the duration is over. They do not decrease.
+// arrivals returns the arrival times of requests, counted from the start of the test, at a mean
+// rate per second. The times never decrease, and end with the duration.
 func arrivals(kind string, rate float64, over time.Duration, random *rand.Rand) []time.Duration {
 	var out []time.Duration
 	at := 0.0

@@ -44,15 +44,15 @@ func auditCommand(a *app) *cobra.Command {
 	})
 	named(cmd, &about, "about an entity", "about the limits of a resource")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "everything in the namespace")
-	cmd.Flags().StringVar(&from, "from", "", "first instant, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "end, excluded, UTC")
+	cmd.Flags().StringVar(&from, "from", "", "events at this time or later, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "events before this time, UTC")
 	cmd.Flags().StringVar(&before, "before", "", "continue after the event with this ID")
 	cmd.Flags().IntVar(&most, "max", 100, "at most so many events; 0: all")
 	return cmd
 }
 
-// elsewhere says where events may be if there are none about an entity or a resource: the limits
-// that it has may be stored for a resource, or for everybody.
+// elsewhere suggests where else to look if an entity or a resource has no events: its limits may be
+// stored for a resource, or for everybody.
 func elsewhere(about admin.Scope, all bool) string {
 	switch {
 	case about.Entity != "":
@@ -67,8 +67,8 @@ func elsewhere(about admin.Scope, all bool) string {
 	return ""
 }
 
-// during yields the events, the newest first, that happened at an instant or later and before
-// another; a zero instant is no bound.
+// during yields the events from an instant until before another, newest first. A zero instant sets
+// no bound.
 func during(events iter.Seq2[admin.Event, error], from, to time.Time) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
 		for e, err := range events {

@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// details are what an audit event says, as people read it: "rpm: 10 per 1m0s, capacity 10" or
+// details returns the details of an audit event as text: "rpm: 10 per 1m0s, capacity 10" or
 // "tokens: budget $50, rpm 5; id: invoice-4711".
 func details(of map[string]any) string {
 	var parts []string

@@ -34,12 +34,12 @@ func peekCommand(a *app) *cobra.Command {
 			return answer{}, err
 		}
 		said := bucketsAnswer(buckets)
-		said.but = err // some cannot be read
+		said.but = err // some buckets cannot be read
 		return said, nil
 	})
 }
 
-// leftOf are the tokens left of a level and its capacity. A limit without numbers has a word instead.
+// leftOf returns the tokens left and the capacity, or a word for a limit without numbers.
 func leftOf(l admin.Level) (left, capacity any) {
 	switch {
 	case l.IsUnlimited():
@@ -55,7 +55,7 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 		"entity", "resource", "limit", "left", "held", "capacity", "used", "full in", "shards", "limits of", "denied"}}
 	all := []shownBucket{}
 	for _, b := range buckets {
-		from := "bucket" // as callers brought them, or as they were when they were deleted
+		from := "bucket" // limits sent with requests, or kept since they were deleted
 		if b.Stored {
 			from = b.From.String()
 		}
@@ -70,7 +70,7 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 			for _, r := range l.Raises {
 				capacity = fmt.Sprintf("%v, %s", capacity, r)
 			}
-			if l.ChangesIn > 0 && l.Raises == nil { // in a window of its schedule
+			if l.ChangesIn > 0 && l.Raises == nil { // a window of the schedule
 				capacity = fmt.Sprintf("%v for %s", capacity, l.ChangesIn.Round(time.Second))
 			}
 			full := any(l.FullIn.Round(time.Millisecond))
@@ -84,7 +84,7 @@ func bucketsAnswer(buckets []admin.Bucket) answer {
 	return answer{value: all, rows: r}
 }
 
-// once is inNamespace with --id, for which an operation is carried out once.
+// once is inNamespace with the flag --id: each ID is carried out once.
 func (a *app) once(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Command {
 	id := ""
 	a.inNamespace(cmd, func(c *call) (said answer, err error) {
@@ -109,7 +109,7 @@ func resetCommand(a *app) *cobra.Command {
 	}, (*call).reset))
 }
 
-// reset shows what the bucket holds, asks, and fills it up.
+// reset shows the bucket's contents, asks, and fills it up.
 func (c *call) reset() (answer, error) {
 	of := admin.Scope{Entity: c.args[0], Resource: c.args[1]}
 	for b, err := range c.ns.Buckets(c.ctx, of) {
@@ -158,7 +158,7 @@ func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
 	return nil
 }
 
-// raiseCommand raises limits until an instant, or for so many periods.
+// raiseCommand raises limits until an instant, or for a number of periods.
 func raiseCommand(a *app) *cobra.Command {
 	more, text, periods, end := limiter.Costs{}, "", 0, false
 	var until time.Time
@@ -199,7 +199,7 @@ func raiseCommand(a *app) *cobra.Command {
 	})
 	cmd.Flags().StringVar(&text, "until", "", "end of the raise; for a quota, the next edge of a period")
 	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; asks (unless --yes)")
-	cmd.Flags().IntVar(&periods, "for", 0, "so many periods; for a quota the present one and the next ones")
+	cmd.Flags().IntVar(&periods, "for", 0, "number of periods; for a quota, the present one is the first")
 	return a.asks(cmd)
 }
 

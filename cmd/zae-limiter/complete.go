@@ -15,17 +15,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// Completion of names that are in the table. It asks for two seconds at most, and offers no more
-// than a hundred names.
+// Names to complete come from the table. A completion takes at most two seconds, and offers at most
+// a hundred names.
 const (
 	completionTime = 2 * time.Second
 	mostOffered    = 100
 )
 
-// harmlessInShell are names that a shell takes as they are. Others, as $(reboot), are not offered.
+// harmlessInShell matches names that need no quoting in a shell. Other names, such as $(reboot),
+// are not offered.
 var harmlessInShell = regexp.MustCompile(`^[\pL\pN_.,:/@%+-]+$`)
 
-// complete has the shell offer the values of a flag.
+// complete makes the shell offer the values of a flag.
 func complete(c *cobra.Command, flag string, values []string) {
 	register(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -36,8 +37,8 @@ func register(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// wordsInBash are the lines by which the script for bash gets the words that are typed, from the package
-// bash-completion; ownWordsInBash are those that need no package.
+// In the completion script for bash, wordsInBash gets the typed words from the package
+// bash-completion. ownWordsInBash does it without that package.
 const (
 	wordsInBash    = `    _get_comp_words_by_ref "$@" cur prev words cword` + "\n"
 	ownWordsInBash = `    IFS=$' \t\n' read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
@@ -47,7 +48,7 @@ const (
 `
 )
 
-// completesAnyBash has the completion of bash work where the package bash-completion is not installed.
+// completesAnyBash makes completion work in a bash without the package bash-completion.
 func (a *app) completesAnyBash(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	bash, _, err := root.Find([]string{"completion", "bash"})
@@ -70,8 +71,7 @@ func (a *app) completesAnyBash(root *cobra.Command) {
 	}
 }
 
-// offerNames has the shell offer the names in the table, for all flags and arguments of all
-// commands that take one.
+// offerNames completes names from the table, for every flag and argument that is a name.
 func (a *app) offerNames(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		a.offerNames(sub)
@@ -118,10 +118,10 @@ func (a *app) offerNames(cmd *cobra.Command) {
 	}
 }
 
-// lister hands names to offer to a function, until that has enough.
+// lister calls offer with each name, until offer returns false.
 type lister func(c *call, offer func(name string, err error) bool)
 
-// offers returns what the shell is to offer of a list.
+// offers completes the names of a list.
 func (a *app) offers(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
@@ -140,7 +140,7 @@ func (a *app) offers(list lister) cobra.CompletionFunc {
 	}
 }
 
-// scope is what flags and arguments before the one that is completed name.
+// scope returns the scope that the flags and the earlier arguments name.
 func (c *call) scope() (at admin.Scope) {
 	c.cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
@@ -161,7 +161,7 @@ func (c *call) scope() (at admin.Scope) {
 	return at
 }
 
-// named lists a part of the names in a scope.
+// named lists one part of the scopes' names.
 func (c *call) named(at admin.Scope, part func(admin.Scope) string, offer func(string, error) bool) {
 	ns, err := c.all.Namespace(c.ctx, c.namespace)
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *app) resources(c *call, offer func(string, error) bool) {
 	c.named(admin.Scope{}, part, offer)
 }
 
-// limits lists the limits that the bucket of a scope has, or that are stored there.
+// limits lists the limits of a scope's bucket, or the limits stored at the scope.
 func (a *app) limits(c *call, offer func(string, error) bool) {
 	ns, err := c.all.Namespace(c.ctx, c.namespace)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 )
 
-// billed is the deployment whose bill is computed.
+// billed is the deployment for which cost computes the bill.
 type billed struct {
 	tableOnly, provisioned bool
-	template               string // a file; empty: default options
+	template               string // a file; empty: the default options
 }
 
-// stack returns the parts that are billed. A template without an aggregator has no usage.
+// stack returns the billed parts. A template without an aggregator has no usage.
 func (d billed) stack(u *pricing.Use) (pricing.Stack, error) {
 	s := pricing.Default()
 	if d.tableOnly {
@@ -79,7 +79,7 @@ explains the lines.`,
 	})
 	f := cmd.Flags()
 	f.Float64Var(&u.Rate, "rate", 0, "granted requests per second, on average")
-	f.Float64Var(&u.Settled, "settle", 0, "settled part of these requests, 0 to 1")
+	f.Float64Var(&u.Settled, "settle", 0, "settled share of these requests, 0 to 1")
 	f.IntVar(&u.Levels, "levels", 1, "entities that each request charges: itself, its parent, ...")
 	f.IntVar(&u.Processes, "processes", 1, "processes that take from every entity")
 	f.Float64Var(&u.Starts, "starts", 30, "starts of each process in a month: deployments, Lambda environments")
@@ -93,7 +93,7 @@ explains the lines.`,
 	f.IntVar(&u.SnapshotDays, "snapshot-days", 90, "days that usage is kept (snapshotTtlDays)")
 	f.IntVar(&u.StreamShards, "stream-shards", 4, "shards of the table's stream: a new table has four")
 	f.Float64Var(&u.Audits, "audits", 0, "archived audit events in a month")
-	f.Float64Var(&u.Utilization, "utilization", 0.5, "used part of provisioned capacity on average, up to 1")
+	f.Float64Var(&u.Utilization, "utilization", 0.5, "average share of provisioned capacity in use, up to 1")
 	f.BoolVar(&d.provisioned, "provisioned", false, "capacity is provisioned, not on demand")
 	f.BoolVar(&d.tableOnly, "table-only", false, "only the charges of DynamoDB")
 	f.StringVar(&d.template, "template", "", "synthesized template of the stack (default: default options)")

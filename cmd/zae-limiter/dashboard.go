@@ -81,15 +81,15 @@ func (a *app) dashboard(ctx context.Context, address string, d dashboard) error 
 	return s.run(ctx)
 }
 
-// dashboard makes the page of a namespace.
+// dashboard is the page of a namespace.
 type dashboard struct {
 	ns   *admin.Namespace
 	most int // rows of a list
 	now  func() time.Time
 }
 
-// handler answers with the page. It refuses requests for another host: their page is of another site, whose
-// name leads here, and it would read ours.
+// handler answers with the page. It refuses requests with another host name: a site whose name
+// points here could otherwise read the page.
 func (d dashboard) handler(host string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -139,16 +139,16 @@ type section struct {
 	Title, Note string
 	Head        []string
 	Body        [][]cell
-	More        bool // is there, and not shown
+	More        bool // some rows are not shown
 }
 
-// cell is a cell of a table. Of is the name by which it leads to what else is known of ID; empty: it does not.
+// cell is a cell of a table. If Of is set, the cell links to the page of ID, which Of describes.
 type cell struct {
 	Text, Of, ID string
 	Number       bool
 }
 
-// look reads the table. What cannot be read is a problem, and the rest is shown.
+// look reads the table. Parts that cannot be read become problems of the page.
 func (d dashboard) look(ctx context.Context, of admin.Scope) shownPage {
 	now := d.now().UTC()
 	p := shownPage{Namespace: harmless(d.ns.Name()), At: now.Format("2006-01-02 15:04:05 MST"), Of: of, Most: d.most}
@@ -168,8 +168,8 @@ func (d dashboard) look(ctx context.Context, of admin.Scope) shownPage {
 	return p
 }
 
-// listed returns what a listing yields, n of it at most, and whether there is more. Errors are problems of
-// the page.
+// listed returns at most n elements, and whether there are more. Errors become problems of the
+// page.
 func listed[T any](p *shownPage, n int, seq iter.Seq2[T, error]) (out []T, more bool) {
 	seen := 0
 	for v, err := range seq {
@@ -185,7 +185,7 @@ func listed[T any](p *shownPage, n int, seq iter.Seq2[T, error]) (out []T, more 
 	return out, false
 }
 
-// add adds rows as a table. The first two columns lead to what else is known of their entity or resource.
+// add adds rows as a table. Cells of the first two columns link to their entity or resource.
 func (p *shownPage) add(title, note string, r rows, more bool) {
 	s := section{Title: title, Note: note, Head: r.head, More: more}
 	for _, row := range r.body {
@@ -202,17 +202,17 @@ func (p *shownPage) add(title, note string, r rows, more bool) {
 	p.Sections = append(p.Sections, s)
 }
 
-// percent is a share, rounded down: 100 % is all of it.
+// percent is a share, rounded down, so that only all of it is 100 %.
 type percent float64
 
 func (p percent) String() string { return fmt.Sprintf("%.0f%%", math.Floor(float64(p))) }
 
-// used is how much of a level is used, in percent; more than 100 in debt.
+// used returns how much of a level is used, in percent. In debt it is more than 100.
 func used(l admin.Level) float64 {
 	return max(0, 100*(float64(l.Capacity)-float64(l.Remaining))/max(1, float64(l.Capacity)))
 }
 
-// levelRows has one row for each limit of a bucket: money first, and then those that are used most.
+// levelRows has one row for each limit of a bucket: money first, then the most used first.
 func levelRows(all []admin.Bucket, now time.Time) rows {
 	type level struct {
 		admin.Level
@@ -245,7 +245,7 @@ func levelRows(all []admin.Bucket, now time.Time) rows {
 	return r
 }
 
-// terms says how a limit comes back.
+// terms describes how a limit refills.
 func terms(l limiter.Limit) string {
 	if l.Refill == 0 || l.IsUnlimited() || l.IsBlocked() {
 		return manifest.Note(l)
@@ -253,7 +253,7 @@ func terms(l limiter.Limit) string {
 	return fmt.Sprintf("%v in %v", amountOf(l, l.Refill), l.Period)
 }
 
-// wholeAgain says when nothing is used any more: within a day, how long it takes.
+// wholeAgain returns when a limit is full again: as a duration if that is within a day.
 func wholeAgain(in time.Duration, now time.Time) string {
 	switch {
 	case in < 0:

@@ -64,7 +64,7 @@ There is no archiver: local emulators expire nothing that it could archive.`,
 	})
 	cmd.Flags().StringVar(&f.engine, "engine", string(defaultEngine()), "dynoxide or dynamodb-local")
 	cmd.Flags().StringVar(&f.folder, "emulators", filepath.Join(cache, "zae-limiter"),
-		"folder in whose node_modules they are")
+		"folder whose node_modules has the emulators")
 	cmd.Flags().IntVar(&f.port, "port", 0, "port of the local DynamoDB (default: a free one)")
 	cmd.Flags().BoolVar(&f.noFunctions, "no-functions", false, "do not read the stream")
 	complete(cmd, "engine", []string{string(emulator.Dynoxide), string(emulator.DynamoDBLocal)})
@@ -114,7 +114,7 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 	}
 }
 
-// aggregate has the stream of the table counted until stop is called.
+// aggregate runs the aggregator on the stream of the table until stop is called.
 func (a *app) aggregate(ctx context.Context, s *emulator.Server, d limitertable.Description) (stop func(), err error) {
 	aggregator, err := streams.New(streams.Options{
 		DynamoDB: dynamodb.NewFromConfig(s.Config(), noChecksums), Table: d.Name,
@@ -131,12 +131,12 @@ func (a *app) aggregate(ctx context.Context, s *emulator.Server, d limitertable.
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = poll.Run(ctx, o) // ends with ctx, and its error
+		_ = poll.Run(ctx, o) // returns only when ctx ends
 	}()
 	return func() { cancel(); <-ended }, nil
 }
 
-// sayOnce returns a function that prints errors, but not the same over and over.
+// sayOnce returns a function that prints errors, without repeating the same one.
 func (a *app) sayOnce() func(error) {
 	var mu sync.Mutex
 	said := ""
@@ -150,8 +150,8 @@ func (a *app) sayOnce() func(error) {
 	}
 }
 
-// printEnvironment prints how another shell gets the environment: one line, which reads a
-// file that forget removes. As JSON it prints the environment itself.
+// printEnvironment prints one line that sets the environment in another shell. The line reads a
+// file, which forget removes. With -o json it prints the environment itself.
 func (a *app) printEnvironment(env []string) (forget func(), err error) {
 	if a.format == "json" {
 		values := map[string]string{}
@@ -189,7 +189,7 @@ func (a *app) printEnvironment(env []string) (forget func(), err error) {
 	return forget, nil
 }
 
-// quoted is a text as a shell takes it literally.
+// quoted quotes a text for a shell.
 func quoted(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-", r)
@@ -199,7 +199,7 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// exitError is the exit status of a command that dev has run.
+// exitError is the exit status of a command that dev ran.
 type exitError struct {
 	error
 	status int
@@ -215,7 +215,7 @@ func (a *app) within(ctx context.Context, env []string, command []string) error 
 	switch code := cmd.ProcessState.ExitCode(); {
 	case code > 0:
 		return &exitError{fmt.Errorf("%s: %w", command[0], err), code}
-	case code == 0 && errors.Is(err, ctx.Err()): // it ended well, also if it was interrupted
+	case code == 0 && errors.Is(err, ctx.Err()): // it succeeded, even if it was interrupted
 		return nil
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
 )
 
-// defaultEngine is the emulator that runs on this machine.
+// defaultEngine is an emulator that runs on this machine.
 func defaultEngine() emulator.Kind {
 	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
 		return emulator.Dynoxide
@@ -20,8 +20,8 @@ func defaultEngine() emulator.Kind {
 	return emulator.DynamoDBLocal
 }
 
-// startEmulator starts an emulator from the folder, into which it is installed by npm if it
-// is not there. A port of zero is a free one.
+// startEmulator starts an emulator from the folder, and installs it there with npm if it is
+// missing. With port zero it takes a free port.
 func (a *app) startEmulator(ctx context.Context, engine emulator.Kind, folder string, port int) (
 	*emulator.Server, error) {
 	if _, err := emulator.Find(engine, folder); errors.Is(err, emulator.ErrNotInstalled) {

@@ -60,7 +60,7 @@ func entityCreate(a *app) *cobra.Command {
 	return cmd
 }
 
-// oddJSON says why JSON is no object, without words of Go.
+// oddJSON says why a text is not a JSON object, without Go's terms.
 func oddJSON(err error) string {
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return "it is a JSON " + kind.Value
@@ -71,7 +71,7 @@ func oddJSON(err error) string {
 	return err.Error()
 }
 
-// numbers returns JSON with its numbers as the table takes them. Whole ones are exact.
+// numbers converts the numbers in JSON for the table. Integers stay exact.
 func numbers(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -129,8 +129,8 @@ func entityMove(a *app) *cobra.Command {
 	return a.asks(cmd)
 }
 
-// move shows the parent that an entity has and the one that it is to have, asks, and moves it.
-// Where they are the same, buckets are changed that are not yet, without a question.
+// move shows the present and the new parent, asks, and moves the entity. If the parents are the
+// same, it only updates buckets that do not have the parent yet, and does not ask.
 func (c *call) move(parent string) (answer, error) {
 	was, err := c.ns.Entity(c.ctx, c.args[0])
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *call) move(parent string) (answer, error) {
 	return c.change(question, "", []string{belongs(was)}, []string{belongs(now)}, move, move)
 }
 
-// belongs says whose child an entity is.
+// belongs names the parent of an entity.
 func belongs(e admin.Entity) string {
 	switch {
 	case e.Parent == "":
@@ -189,7 +189,7 @@ func entityDelete(a *app) *cobra.Command {
 	return a.asks(cmd)
 }
 
-// holdings shows all items of an entity, and goes on where one cannot be read.
+// holdings shows all items of an entity, including the items that cannot be read.
 func (a *app) holdings(c *call, id string) error {
 	e, err := c.ns.Entity(c.ctx, id)
 	if err == nil {
@@ -215,7 +215,7 @@ func (a *app) holdings(c *call, id string) error {
 	return nil
 }
 
-// orphans warns of the children that cannot do without their parent.
+// orphans warns about children that need the entity as their parent.
 func (a *app) orphans(c *call, id string) error {
 	n := 0
 	for child, err := range c.ns.Children(c.ctx, id) {
@@ -232,8 +232,8 @@ func (a *app) orphans(c *call, id string) error {
 	return nil
 }
 
-// odd shows that something of an entity cannot be read. That does not keep it from being
-// removed, but a table that does not answer does.
+// odd shows an item that cannot be read. Such an item does not block a removal; a table that does
+// not answer does.
 func (a *app) odd(id string, err error) error {
 	switch {
 	case isNotFound(err):
@@ -245,10 +245,10 @@ func (a *app) odd(id string, err error) error {
 	return nil
 }
 
-// removedAnswer says how many items a removal has removed.
+// removedAnswer reports how many items were removed.
 func removedAnswer(n int, err error) (answer, error) {
 	if err != nil && n == 0 {
-		return answer{}, err // it may be no use to go on
+		return answer{}, err // going on may be useless
 	}
 	if err != nil {
 		return answer{}, fmt.Errorf("%s removed, the same command goes on: %w", count(n, "items"), err)

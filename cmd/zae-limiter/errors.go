@@ -13,18 +13,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// The exit statuses.
 const (
 	done   = 0
 	failed = 1
-	wrong  = 2 // the command, not what it met
-	no     = 3 // it was done, and the answer is no
+	wrong  = 2 // the command line is wrong
+	no     = 3 // it succeeded, and the answer is no
 )
 
-// errNo ends a command with status 3: what answerNo returns is one.
+// errNo ends a command with status 3. The errors of answerNo match it.
 var errNo = errors.New("the answer is no")
 
-// noError is the answer no, with its reason.
+// noError is the answer no, with a reason.
 type noError struct{ text string }
 
 func (e *noError) Error() string        { return e.text }
@@ -32,7 +31,7 @@ func (e *noError) Is(target error) bool { return target == errNo }
 
 func answerNo(format string, values ...any) error { return &noError{fmt.Sprintf(format, values...)} }
 
-// placed is an error with where it happened.
+// placed adds the table and the namespace to an error.
 type placed struct {
 	error
 	table, namespace string
@@ -62,7 +61,7 @@ type shownError struct {
 	Status        int
 }
 
-// complain prints an error and what can be done about it.
+// complain prints an error and the advice on it.
 func (a *app) complain(err error) {
 	advice := advice(err)
 	if a.format == "json" {
@@ -76,10 +75,10 @@ func (a *app) complain(err error) {
 	}
 }
 
-// packages are the names of packages that errors of Go begin with.
+// packages matches the package names at the beginning of Go errors.
 var packages = regexp.MustCompile(`(^|: |\()(?:limiter: invalid: |(?:admin|limiter|limitertable|manifest): )+`)
 
-// plain returns what an error says without them.
+// plain removes them from an error's text.
 func plain(text string) string { return packages.ReplaceAllString(text, "$1") }
 
 func advice(err error) string {

@@ -29,8 +29,8 @@ func encode(w io.Writer, value any, indent string) error {
 	return err
 }
 
-// escaped writes the letters of JSON that could steer a terminal by their number, which programs
-// read as the letter.
+// escaped replaces characters that could steer a terminal by their JSON escapes, which programs
+// read as the same characters.
 func escaped(text string) string {
 	var out strings.Builder
 	for _, c := range text {
@@ -47,7 +47,7 @@ func escaped(text string) string {
 	return out.String()
 }
 
-// object is a JSON object whose members stand in the order of the fields.
+// object is a JSON object with its members in order.
 type object []member
 
 type member struct {
@@ -77,8 +77,8 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// spelled are the fields that JSON has other names for than their own with underscores:
-// manifests have these, and units belong to names.
+// spelled are the fields whose JSON name is not their own with underscores: manifests use these
+// names, or the name has a unit.
 var spelled = map[string]string{
 	"Refill": "refill_amount", "Period": "refill_period", "FullIn": "full_in_seconds",
 	"ChangesIn": "changes_in_seconds",
@@ -134,7 +134,7 @@ func members(v reflect.Value) (out object) {
 		case f.Anonymous && f.Type.Kind() == reflect.Struct:
 			out = append(out, members(value)...)
 		case !f.IsExported() || value.IsZero() && optional(f):
-		case f.Name == "FullIn" && value.Int() < 0: // never
+		case f.Name == "FullIn" && value.Int() < 0: // -1: never
 			out = append(out, member{spelled[f.Name], nil})
 		case f.Name == "Schedule":
 			out = append(out, member{"schedule", windows(value.String())})
@@ -148,7 +148,7 @@ func members(v reflect.Value) (out object) {
 			out = append(out, member{name, plainly(value)})
 		}
 	}
-	switch l, _ := v.Interface().(limiter.Limit); { // whose numbers do not say it
+	switch l, _ := v.Interface().(limiter.Limit); { // limits whose numbers do not show their kind
 	case l.IsBlocked():
 		out = append(out, member{"blocked", true})
 	case l.IsUnlimited():
@@ -157,7 +157,7 @@ func members(v reflect.Value) (out object) {
 	return out
 }
 
-// optional reports whether a field that is zero says nothing.
+// optional reports whether a field is left out when it is zero.
 func optional(f reflect.StructField) bool {
 	switch f.Type {
 	case reflect.TypeFor[time.Time](), reflect.TypeFor[limiter.Policy](), reflect.TypeFor[admin.Access](),
@@ -172,11 +172,11 @@ func optional(f reflect.StructField) bool {
 		(f.Name == "Ahead" || f.Name == "ChangesIn") && f.Type == reflect.TypeFor[time.Duration]()
 }
 
-// windows returns a schedule as manifests have it.
+// windows returns a schedule in the form of manifests.
 func windows(schedule string) (out []object) {
 	all, zone, _ := strings.Cut(schedule, "@")
 	for one := range strings.SplitSeq(all, ";") {
-		cron, c, _ := calendar.WindowOf(one) // as it was read from the table
+		cron, c, _ := calendar.WindowOf(one) // valid: it was read from the table
 		w := object{{"cron", cron}, {"tz", zone}}
 		if c.Scale != 0 {
 			w = append(w, member{"scale", float64(c.Scale) / 1000})
@@ -197,7 +197,7 @@ func underscored(name string) string {
 	var out strings.Builder
 	letters := []rune(name)
 	for i, c := range letters {
-		ends := i > 0 && !unicode.IsUpper(letters[i-1]) // a word does
+		ends := i > 0 && !unicode.IsUpper(letters[i-1]) // a word ends
 		begins := i > 0 && i+1 < len(letters) && unicode.IsLower(letters[i+1])
 		if unicode.IsUpper(c) && (ends || begins) {
 			out.WriteByte('_')

@@ -12,20 +12,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// scopeFlags adds -e and -r, which say whose limits are meant.
+// scopeFlags adds -e and -r for the scope of limits.
 func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
 	return named(cmd, at, "entity (default: everybody)", "resource (default: everything)")
 }
 
-// named adds -e and -r with help of their own.
+// named adds -e and -r with the given help texts.
 func named(cmd *cobra.Command, at *admin.Scope, entity, resource string) *cobra.Command {
 	cmd.Flags().VarP((*name)(&at.Entity), "entity", "e", entity)
 	cmd.Flags().VarP((*name)(&at.Resource), "resource", "r", resource)
 	return cmd
 }
 
-// name is the value of a flag that is not empty if it is given. An empty one, as of a shell
-// variable that is not set, would stand for all that have a name.
+// name is a flag whose value must not be empty. An empty value, as from an unset shell variable,
+// would mean everybody or everything.
 type name string
 
 func (n *name) Set(text string) error {
@@ -40,13 +40,14 @@ func (n *name) String() string { return string(*n) }
 
 func (n *name) Type() string { return "string" }
 
-// target is the scope of a command that has --everybody too, which says in words that none is named.
+// target is the scope of a command with the flag --everybody, which confirms that no scope is
+// named.
 type target struct {
 	admin.Scope
 	everybody bool
 }
 
-// flags adds the flags of the scope, and checks them after the other arguments.
+// flags adds the flags of the scope. They are checked after the other arguments.
 func (t *target) flags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&t.everybody, "everybody", false, "everybody's default on everything, if no scope is named")
 	others := cmd.PreRunE
@@ -117,7 +118,7 @@ func limitsReach(a *app) *cobra.Command {
 	}))
 }
 
-// parseLimits reads limits as manifest.Syntax describes them.
+// parseLimits reads limits in the syntax that manifest.Syntax describes.
 func parseLimits(c *cobra.Command, texts []string) ([]limiter.Limit, error) {
 	var out []limiter.Limit
 	for _, text := range texts {

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// isNamed wants either a scope or everybody.
+// isNamed requires either a scope or --everybody.
 func (t *target) isNamed(c *cobra.Command) error {
 	if t.Scope == (admin.Scope{}) && !t.everybody {
 		return usage(c, "neither --entity nor --resource is given: --everybody changes everybody's default")
@@ -46,7 +46,7 @@ func limitsSet(a *app) *cobra.Command {
 	return a.asks(cmd)
 }
 
-// setLimits stores limits at a scope and answers with what it holds then.
+// setLimits stores limits at a scope and shows the result.
 func (c *call) setLimits(at target, limits []limiter.Limit, replace bool) (answer, error) {
 	was, err := c.stored(at.Scope)
 	if unanswered(err) {
@@ -60,7 +60,7 @@ func (c *call) setLimits(at target, limits []limiter.Limit, replace bool) (answe
 	if !replace {
 		now.Limits = merge(was.Limits, limits)
 	}
-	if err != nil { // what cannot be read cannot be compared either
+	if err != nil { // unreadable limits cannot be compared
 		question := fmt.Sprintf("Replace the limits of %s, which cannot be read (%v)?", at.Scope, err)
 		return c.sure(question, func() (answer, error) {
 			return configsAnswer(now), c.ns.SetLimits(c.ctx, at.Scope, now.Limits...)
@@ -84,8 +84,8 @@ func (c *call) stored(at admin.Scope) (admin.Config, error) {
 	return was, err
 }
 
-// unanswered reports whether a read has failed without an answer. A stored configuration that cannot be
-// decoded may be replaced; an unknown one may not.
+// unanswered reports whether a read failed without an answer. A stored configuration that cannot be
+// decoded may be replaced; an unknown one must not be.
 func unanswered(err error) bool {
 	if errors.Is(err, admin.ErrConfig) {
 		return false
@@ -102,7 +102,7 @@ func (t *target) words() string {
 	return t.String()
 }
 
-// merge returns limits, with the ones there that have other names, in order of name.
+// merge adds the limits to the present ones, replaces those with the same name, and sorts by name.
 func merge(there, limits []limiter.Limit) []limiter.Limit {
 	out := slices.Clone(limits)
 	for _, l := range there {
@@ -127,7 +127,7 @@ func limitsDelete(a *app) *cobra.Command {
 	})))
 }
 
-// removeLimits deletes the limits of a scope and answers with them.
+// removeLimits deletes the limits of a scope and shows them.
 func (c *call) removeLimits(at target) (answer, error) {
 	was, unread := c.stored(at.Scope)
 	question := fmt.Sprintf("Remove the limits of %s?", at.words())
@@ -147,7 +147,7 @@ func (c *call) removeLimits(at target) (answer, error) {
 	}, func() (answer, error) { return removedLimits(now), nil })
 }
 
-// removedLimits answers with what has left a scope.
+// removedLimits shows the limits that were deleted.
 func removedLimits(was admin.Config) answer {
 	r := rows{head: []string{"removed: entity", "resource", "limit"}}
 	for _, limit := range was.Limits {

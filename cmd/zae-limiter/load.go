@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// loadPlan is what a load test does.
+// loadPlan is the description of a load test.
 type loadPlan struct {
 	Table, Namespace string
 	Resource, Prefix string
@@ -28,7 +28,7 @@ type loadPlan struct {
 	Duration         time.Duration
 	Processes        int
 	Seed             uint64
-	Timeout          time.Duration // of each call; 0: the package's default
+	Timeout          time.Duration // of each call; 0: the limiter's default
 }
 
 func loadCommand(a *app) *cobra.Command {
@@ -41,7 +41,7 @@ func loadCommand(a *app) *cobra.Command {
 took, and what it cost. It writes to the table: to buckets of the entities load-1,
 load-2, ... on the resource load, by default.
 
-Requests arrive however fast they are answered. Each is made by one of --processes
+Requests do not wait for earlier ones to be answered. Each is made by one of --processes
 limiters that share nothing but the table.
 
 The exit status is 3 if more was admitted in any window of time than the limits allow,
@@ -56,7 +56,7 @@ or credit tokens of these buckets, that looks like an excess.
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			p.Table, p.Namespace = a.table, a.namespace
-			if c.Flags().Changed("timeout") { // otherwise requests are like any program's
+			if c.Flags().Changed("timeout") { // otherwise requests have the limiter's default
 				p.Timeout = a.timeout
 			}
 			if p.Limits, err = parseLimits(c, limits); err != nil {
@@ -111,7 +111,7 @@ func parseCosts(c *cobra.Command, texts []string, limits []limiter.Limit) (limit
 
 func (p loadPlan) check(c *cobra.Command) error {
 	switch {
-	case !(p.Rate > 0 && p.Rate <= 100_000): // also if it is no number
+	case !(p.Rate > 0 && p.Rate <= 100_000): // NaN fails too
 		return usage(c, "--rate %v: want above 0, at most 100000", p.Rate)
 	case p.Duration < time.Second || p.Duration > 24*time.Hour:
 		return usage(c, "--duration %v: want 1s to 24h", p.Duration)
@@ -160,7 +160,7 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 	return said, nil
 }
 
-// writable finds out before the requests that a report could not be written after them.
+// writable detects a report file that cannot be written before the test starts.
 func writable(file string) error {
 	if file == "" {
 		return nil

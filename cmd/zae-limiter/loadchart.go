@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// series is a part of a chart: its name in the legend, the class that gives it a colour and a pattern,
-// and its points in order of time.
+// series is a series of a chart: its name in the legend, its class for colour and pattern, and its
+// points in order of time.
 type series struct {
 	name, class string
 	points      []point
@@ -23,13 +23,13 @@ const (
 	chartTop, chartBottom   = 26, 30
 )
 
-// chart is a drawing of values over time, as an SVG.
+// chart draws values over time as an SVG.
 type chart struct {
 	strings.Builder
-	seconds, most float64 // what the axes end at
+	seconds, most float64 // the ends of the axes
 }
 
-// newChart begins a chart with its axes. The values are in the unit.
+// newChart draws the axes. Values are in the unit.
 func newChart(about, unit string, seconds, most float64) *chart {
 	c := &chart{seconds: max(math.Ceil(seconds), 1), most: roundUp(most)}
 	fmt.Fprintf(c, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s over time">`, chartWidth, chartHeight,
@@ -53,7 +53,7 @@ func (c *chart) y(value float64) float64 {
 	return chartTop + (1-value/c.most)*(chartHeight-chartBottom-chartTop)
 }
 
-// end closes the drawing and adds the legend, whose swatches have the shape.
+// end closes the drawing and adds the legend. The swatches have the given shape.
 func (c *chart) end(all []series, shape string) template.HTML {
 	c.WriteString(`</svg><p class="legend">`)
 	for _, s := range all {
@@ -61,7 +61,7 @@ func (c *chart) end(all []series, shape string) template.HTML {
 			s.class, shape, s.name)
 	}
 	c.WriteString("</p>")
-	return template.HTML(c.String()) // of constants and numbers
+	return template.HTML(c.String()) // safe: only constants and numbers
 }
 
 // lineChart draws a line for each series.
@@ -79,8 +79,8 @@ func lineChart(about, unit string, all ...series) template.HTML {
 	return c.end(all, "M0 6H24")
 }
 
-// drawn returns the points as a drawing has them: the first and the last that fall on one place of the axis
-// of time.
+// drawn returns the points to draw: where several have the same place on the time axis, only the
+// first and the last.
 func (c *chart) drawn(points []point) (out []string) {
 	places := make([]float64, 0, len(points))
 	for _, p := range points {
@@ -95,8 +95,7 @@ func (c *chart) drawn(points []point) (out []string) {
 	return out
 }
 
-// barChart draws for each instant the values of the series one upon another, as wide as the seconds that
-// they are of.
+// barChart stacks the values of the series at each instant. A bar is width seconds wide.
 func barChart(about, unit string, width float64, all ...series) template.HTML {
 	count, most := len(all[0].points), 0.0
 	sums := make([]float64, count)
@@ -122,8 +121,8 @@ func barChart(about, unit string, width float64, all ...series) template.HTML {
 	return c.end(all, "M0 0H24V12H0Z")
 }
 
-// roundUp returns a number that is not smaller and has one digit, and half of which is as easy
-// to read: 15 becomes 20, 12.7 too, 0.41 becomes 0.6. Zero becomes 1.
+// roundUp returns the next number with one digit of which half is easy to read too: 15 becomes 20,
+// 12.7 becomes 20, 0.41 becomes 0.6. Zero becomes 1.
 func roundUp(n float64) float64 {
 	if n <= 0 {
 		return 1

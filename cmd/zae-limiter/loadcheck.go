@@ -9,16 +9,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// inForce is one limit that a grant was charged to.
+// inForce is one limit that a grant charged.
 type inForce struct {
 	entity, limit            string
 	capacity, amount, period int64 // the period in milliseconds
 }
 
-// chargedTo returns what a lease was charged to, its own limits and its parents'.
+// chargedTo returns the limits that a lease charged, the entity's and its parents'.
 func chargedTo(all []limiter.Status, costs limiter.Costs) (out []inForce) {
 	for _, s := range all {
-		// A quota has no windows but its periods, and a soft limit allows everything.
+		// A quota has no windows other than its periods, and a soft limit allows everything.
 		if costs[s.Limit] > 0 && s.Refill > 0 && !s.Soft {
 			out = append(out, inForce{s.Entity, s.Limit, s.Capacity, s.Refill, s.Period.Milliseconds()})
 		}
@@ -26,8 +26,8 @@ func chargedTo(all []limiter.Status, costs limiter.Costs) (out []inForce) {
 	return out
 }
 
-// allowance is the worst window of one limit: from FromMS to ToMS after the first
-// request Admitted tokens were granted, and at most Allowed may be.
+// allowance is the worst window of one limit: from FromMS to ToMS after the first request. In it,
+// Admitted tokens were granted, and at most Allowed should have been.
 type allowance struct {
 	Entity, Limit           string
 	Granted                 int64 // in the whole run
@@ -35,9 +35,9 @@ type allowance struct {
 	Admitted, Allowed, Over int64
 }
 
-// judge returns the worst window of every limit, in order, the course of the limit that came nearest
-// to its bound, and how many tokens are over in all windows together. Apart is by how much the clocks may
-// differ by which the buckets are refilled.
+// judge returns the worst window of every limit, in order; the course of the limit that came
+// nearest to its bound; and the sum of the tokens over, in all windows. Buckets are refilled by
+// clocks that may differ by apart.
 func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, c course, over int64, err error) {
 	book := bookOf(p, samples)
 	all, err := book.Judge(apart, true)
@@ -68,11 +68,11 @@ func judge(p loadPlan, samples []sample, apart time.Duration) (out []allowance, 
 	return out, c, over, nil
 }
 
-// bookOf books every request on the limits that it may have been charged to.
+// bookOf enters every request for all limits that may have been charged.
 func bookOf(p loadPlan, samples []sample) *loadcheck.Book {
 	book := new(loadcheck.Book)
-	charged := make([]map[loadcheck.Account]bool, p.Entities) // by entity, where it was granted
-	parent := make([]bool, p.Entities)                        // and whether one has paid with it
+	charged := make([]map[loadcheck.Account]bool, p.Entities) // by entity, from its grants
+	parent := make([]bool, p.Entities)                        // and whether a grant charged a parent
 	last := int64(0)
 	for _, s := range samples {
 		last = max(last, s.answered)
@@ -91,8 +91,8 @@ func bookOf(p loadPlan, samples []sample) *loadcheck.Book {
 		if s.err == nil {
 			continue
 		}
-		// Denied by a parent, it gives back before it returns what the entity has paid;
-		// without an answer, at some time.
+		// A denial by a parent is returned only after the entity's tokens are given back. Without
+		// an answer, they are given back at some time.
 		answered := s.answered
 		if !errors.Is(s.err, limiter.ErrLimited) {
 			answered = last

@@ -22,19 +22,19 @@ import (
 // Together 0.700 to 1.100 s. Make one with newClocks. It is safe for concurrent use.
 type clocks struct {
 	mu       sync.Mutex
-	here     bool            // everybody is on this machine, and has its clock
-	own      []time.Duration // by limiter: what it adds to this machine's clock
+	here     bool            // all processes are on this machine, with one clock
+	own      []time.Duration // by limiter: its correction of this machine's clock
 	lo, hi   time.Duration   // of own, since the beginning
 	heard    bool
 	min, max time.Duration // DynamoDB's ahead of this machine's
-	past     time.Duration // the largest max of before a clock was set
+	past     time.Duration // the largest max before a clock was set
 }
 
 func newClocks(limiters int) *clocks {
 	return &clocks{own: make([]time.Duration, limiters), past: math.MinInt64}
 }
 
-// corrected notes that a limiter adds something else to this machine's clock.
+// corrected records a limiter's new correction of this machine's clock.
 func (c *clocks) corrected(limiter int, by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,15 +42,15 @@ func (c *clocks) corrected(limiter int, by time.Duration) {
 	c.lo, c.hi = min(c.lo, by), max(c.hi, by)
 }
 
-// begin forgets the corrections that were replaced before the first request.
+// begin forgets corrections that were replaced before the first request.
 func (c *clocks) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lo, c.hi = slices.Min(c.own), slices.Max(c.own)
 }
 
-// apart returns by how much a clock that refills may be ahead of one that takes; ok
-// is false if nothing was heard of DynamoDB's.
+// apart returns by how much a clock that refills may be ahead of one that takes. It is not ok as
+// long as DynamoDB's clock is unknown.
 func (c *clocks) apart() (most time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,8 @@ func (c *clocks) apart() (most time.Duration, ok bool) {
 	return c.hi - c.lo, c.here
 }
 
-// hear takes in what DynamoDB's clock showed between two instants of this machine's.
+// hear narrows the bounds for DynamoDB's clock, which showed date between two instants of this
+// machine.
 func (c *clocks) hear(date string, sent, received time.Time) {
 	at, err := http.ParseTime(date)
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *clocks) hear(date string, sent, received time.Time) {
 	}
 }
 
-// listen hears the answers of a client.
+// listen passes the Date of every answer to the clocks.
 type listen struct {
 	aws.HTTPClient
 	clocks *clocks
@@ -87,7 +88,7 @@ type listen struct {
 
 // Do implements [aws.HTTPClient].
 func (l listen) Do(r *http.Request) (*http.Response, error) {
-	sent := time.Now().Round(0) // by the wall clock
+	sent := time.Now().Round(0) // the wall clock
 	answer, err := l.HTTPClient.Do(r)
 	if err == nil && answer.Header.Get("X-Amzn-Requestid") != "" && answer.Header.Get("Age") == "" {
 		l.clocks.hear(answer.Header.Get("Date"), sent, time.Now().Round(0))
@@ -95,7 +96,7 @@ func (l listen) Do(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// observe notes what a limiter reports of its clock.
+// observe records the clock correction in an event of a limiter.
 func (c *clocks) observe(number int, e limiter.Event) {
 	if e.Kind == limiter.EventClock {
 		c.corrected(number, e.Clock.After)

@@ -8,19 +8,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 )
 
-// course is how one limit fared from the first request on: the tokens that were admitted until an
-// instant, and those that might have been.
+// course is the history of one limit since the first request: the tokens admitted by each instant,
+// and the tokens that were allowed by then.
 type course struct {
 	entity, limit     string
 	admitted, allowed []point
 }
 
 // courseOf returns the course of an account. A grant counts from its answer on. Allowed are the
-// largest capacity until then, the refill, and the refill in the time by which clocks are apart.
+// largest capacity so far, the refill, and the refill for the time by which clocks may differ.
 func courseOf(a loadcheck.Account, page loadcheck.Page, begin int64, apart time.Duration) course {
 	c := course{entity: a.Entity, limit: a.Limit}
 	rules := loadcheck.InForce(page.Seen)
-	// largest returns the largest of what the rules of some time say.
+	// largest returns the largest value among some rules.
 	largest := func(of func(loadcheck.Rule) float64, in func(loadcheck.Rule) bool) (most float64) {
 		for _, r := range rules {
 			if in(r) {
@@ -59,13 +59,13 @@ func courseOf(a loadcheck.Account, page loadcheck.Page, begin int64, apart time.
 	return c
 }
 
-// step is an instant, epoch ms, at which tokens are admitted or other rules are in force.
+// step is an instant, epoch ms, at which tokens are admitted or the rules change.
 type step struct {
 	at     int64
 	tokens float64
 }
 
-// steps returns a course in order of time, from its begin to its last grant.
+// steps returns the steps in order of time, from begin to the last grant.
 func steps(events []loadcheck.Event, rules []loadcheck.Rule, begin int64) (out []step) {
 	end := begin
 	for _, e := range events {

@@ -12,10 +12,10 @@ var loadPage string
 
 var loadTemplate = template.Must(template.New("load").Parse(loadPage))
 
-// mostEntities is how many entities the report lists.
+// mostEntities is the number of entities in the report.
 const mostEntities = 100
 
-// html returns the report as one file that needs no other.
+// html returns the report as one self-contained file.
 func (r loadResult) html() ([]byte, error) {
 	var admitted, denied, failed, p50, p99 []point
 	for i, s := range r.bins {
@@ -24,7 +24,7 @@ func (r loadResult) html() ([]byte, error) {
 		denied, failed = append(denied, point{at, float64(s.Denied)}), append(failed, point{at, float64(s.Failed)})
 	}
 	for i, s := range r.PerSecond {
-		if s.P99MS > 0 { // something was sent
+		if s.P99MS > 0 { // requests were sent
 			p50, p99 = append(p50, point{float64(i), s.P50MS}), append(p99, point{float64(i), s.P99MS})
 		}
 	}

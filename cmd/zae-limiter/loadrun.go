@@ -17,16 +17,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// fleet is what makes the requests of a load test.
+// fleet makes the requests of a load test.
 type fleet struct {
 	plan     loadPlan
 	limiters []*limiter.Limiter
-	now      func() time.Time // as the limiters read it
-	writes   atomic.Int64     // as the limiters report
+	now      func() time.Time // the limiters' clock
+	writes   atomic.Int64     // as reported by the limiters
 	clocks   *clocks
 }
 
-// sample is one request and what became of it.
+// sample is one request and its result.
 type sample struct {
 	entity     int
 	start, end time.Duration // since the beginning
@@ -34,11 +34,11 @@ type sample struct {
 	calls      bool          // something was sent
 	err        error
 
-	sent, answered int64     // epoch ms by the clock that the limiters have
-	limits         []inForce // what a grant was charged to
+	sent, answered int64     // epoch ms by the limiters' clock
+	limits         []inForce // the limits that a grant charged
 }
 
-// fleet opens one limiter for each process, each with connections of its own.
+// fleet opens one limiter for each process, each with its own connections.
 func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 	f := &fleet{plan: p, now: time.Now, clocks: newClocks(p.Processes)}
 	if a.memory != nil {
@@ -59,7 +59,8 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 	return f, nil
 }
 
-// loadOptions returns the options of limiter i. It corrects the system's clock by DynamoDB's answers.
+// loadOptions returns the options of limiter i. The limiter corrects its clock by DynamoDB's
+// answers.
 func (a *app) loadOptions(f *fleet, i int) *limiter.Options {
 	o := &limiter.Options{
 		Namespace: f.plan.Namespace, Timeout: f.plan.Timeout,
@@ -71,7 +72,7 @@ func (a *app) loadOptions(f *fleet, i int) *limiter.Options {
 	return o
 }
 
-// loader returns a client of its own that hears what time it is.
+// loader returns a client with its own connections, whose answers set the clocks.
 func (a *app) loader(ctx context.Context, c *clocks) (limiter.DynamoDB, error) {
 	if a.memory != nil {
 		return a.memory, nil
@@ -87,7 +88,7 @@ func (a *app) loader(ctx context.Context, c *clocks) (limiter.DynamoDB, error) {
 	return db, nil
 }
 
-// sentKey finds in a context where to note that something was sent.
+// sentKey is the context key of the flag for a request that wrote to the table.
 type sentKey struct{}
 
 func (f *fleet) observe(ctx context.Context, e limiter.Event) {
@@ -97,17 +98,17 @@ func (f *fleet) observe(ctx context.Context, e limiter.Event) {
 	}
 }
 
-// outcome is what a run has seen.
+// outcome is the result of a run.
 type outcome struct {
 	samples []sample
 	writes  int64
 	took    time.Duration
 
-	apart       time.Duration // at most, of the clocks that refill
-	clocksKnown bool          // all of them
+	apart       time.Duration // bound on the difference of the clocks that refill
+	clocksKnown bool          // apart is known
 }
 
-// run makes the requests. When ctx is done no further ones are made.
+// run makes the requests, and starts no more when ctx is done.
 func (f *fleet) run(ctx context.Context, shown *progress) outcome {
 	random := rand.New(rand.NewPCG(f.plan.Seed, 0))
 	at := arrivals(f.plan.Arrivals, f.plan.Rate, f.plan.Duration, random)
@@ -151,19 +152,19 @@ func (f *fleet) run(ctx context.Context, shown *progress) outcome {
 // ask makes one request.
 func (f *fleet) ask(ctx context.Context, l *limiter.Limiter, s *sample, begin time.Time) {
 	var sent atomic.Bool
-	ctx = context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent) // a begun request is finished
+	ctx = context.WithValue(context.WithoutCancel(ctx), sentKey{}, &sent) // a started request is finished
 	s.start = time.Since(begin)
 	before := f.now().UnixMilli()
 	lease, err := l.Acquire(ctx, limiter.Request{
 		Entity: fmt.Sprintf("%s%d", f.plan.Prefix, s.entity+1), Resource: f.plan.Resource, Costs: f.plan.Costs,
-		Limits: f.plan.Limits, OnUnavailable: limiter.PolicyBlock, // also where a policy is stored
+		Limits: f.plan.Limits, OnUnavailable: limiter.PolicyBlock, // overrides a stored policy
 	})
 	after := f.now().UnixMilli()
-	s.sent, s.answered = min(before, after), max(before, after) // the clock may be set
+	s.sent, s.answered = min(before, after), max(before, after) // the clock may be set back between
 	s.end, s.calls, s.err = time.Since(begin), sent.Load(), err
 	if err != nil {
 		return
 	}
 	s.limits = chargedTo(lease.Status(), f.plan.Costs)
-	_ = lease.Commit(ctx) // nothing was settled, so only slots are given back
+	_ = lease.Commit(ctx) // nothing to settle: this only gives slots back
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// loadResult is what a load test has seen.
+// loadResult is the result of a load test.
 type loadResult struct {
 	Table, Arrivals    string
 	Processes          int
@@ -25,16 +25,16 @@ type loadResult struct {
 	WritesPerGrant            float64
 	DollarsPerMillionAdmitted float64
 
-	LatencyMS       latencies // of requests that were sent to the table
-	BehindArrivalMS latencies // how far this machine was behind
+	LatencyMS       latencies // of requests that wrote to the table
+	BehindArrivalMS latencies // how late this machine was
 
 	Entities      []allowance
 	TokensOver    int64
-	ClocksApartMS float64 // at most; what this refills is allowed
+	ClocksApartMS float64 // at most; tokens refilled in that time are allowed
 	PerSecond     []loadSecond
 
 	plan        loadPlan
-	bins        []loadSecond // as PerSecond, but for each binWidth
+	bins        []loadSecond // like PerSecond, for each binWidth
 	binWidth    time.Duration
 	nearest     course
 	firstError  error
@@ -45,13 +45,13 @@ type latencies struct {
 	P50, P95, P99, Max float64
 }
 
-// loadSecond is one second of the test, by when requests were made.
+// loadSecond counts the requests that were made in one second of the test.
 type loadSecond struct {
 	Offered, Admitted, Denied, Failed int
 	P50MS, P99MS                      float64
 }
 
-// summarize computes the figures of a run. The error says why it cannot be checked.
+// summarize computes the figures of a run. An error means that the run cannot be checked.
 func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r := loadResult{
 		Table: p.Table, Arrivals: p.Arrivals, Processes: p.Processes, Offered: len(o.samples), Seconds: o.took.Seconds(),
@@ -86,8 +86,8 @@ func summarize(p loadPlan, o outcome) (loadResult, error) {
 	return r, err
 }
 
-// binWidth is how long a bar of the report is: a second, or longer in a long test. Bursts come once a
-// second, and would not be seen in such bars.
+// binWidth is the time that a bar of the report covers: a second, or more in a long test. Bars
+// longer than a second would hide bursts, which come every second.
 func binWidth(p loadPlan) time.Duration {
 	const most = 600 // bars
 	if p.Arrivals == bursts {
@@ -96,7 +96,7 @@ func binWidth(p loadPlan) time.Duration {
 	return max(p.Duration/most, time.Second).Round(time.Second)
 }
 
-// binned counts the samples in bins of so much time each. Late ones are in the last.
+// binned counts the samples in bins of the width. Late samples go into the last bin.
 func binned(p loadPlan, samples []sample, width time.Duration) []loadSecond {
 	bins := make([]loadSecond, p.Duration/width+1)
 	sent := make([][]time.Duration, len(bins))
@@ -126,7 +126,7 @@ func binned(p loadPlan, samples []sample, width time.Duration) []loadSecond {
 	return bins
 }
 
-// latenciesOf returns percentiles in milliseconds, zero of nothing.
+// latenciesOf returns percentiles in milliseconds. They are zero without samples.
 func latenciesOf(all []time.Duration) latencies {
 	if len(all) == 0 {
 		return latencies{}
@@ -160,10 +160,10 @@ func (r loadResult) figures() []figureText {
 	}
 }
 
-// clocksText says how far the clocks that refill may be apart.
+// clocksText describes how far the clocks that refill may differ.
 func (r loadResult) clocksText() string {
 	if !r.clocksKnown {
-		return "not known; taken to agree"
+		return "unknown; assumed to agree"
 	}
 	return fmt.Sprintf("%.0f ms; the refill of that time is allowed", r.ClocksApartMS)
 }

@@ -64,7 +64,8 @@ func applyCommand(a *app) *cobra.Command {
 	return a.asks(cmd)
 }
 
-// apply carries out a plan, also one without changes: it records what the manifest manages.
+// apply carries out a plan. Even a plan without changes is applied, to record what the manifest
+// manages.
 func (a *app) apply(ctx context.Context, ns *admin.Namespace, plan *admin.Plan) error {
 	var done atomic.Int64
 	a.progress.say(func() string { return fmt.Sprintf("%d of %s", done.Load(), count(plan.Changes(), "changes")) })
@@ -121,9 +122,9 @@ func (a *app) read(file string) ([]byte, error) {
 
 type shownStep struct {
 	Action   admin.Action
-	From, To *admin.Config // nil: nothing there
+	From, To *admin.Config // nil: none
 
-	FromEntity, ToEntity *admin.Entity // of a step about a description, instead
+	FromEntity, ToEntity *admin.Entity // set instead by a step about a description
 }
 
 func planAnswer(plan *admin.Plan) answer {
@@ -145,10 +146,10 @@ func planAnswer(plan *admin.Plan) answer {
 	return answer{value: value, rows: r, text: diff(plan)}
 }
 
-// describes reports whether a step is about the description of an entity.
+// describes reports whether a step changes the description of an entity.
 func describes(s admin.Step) bool { return s.FromEntity != nil || s.ToEntity != nil }
 
-// kinds counts the steps of a plan by what they do.
+// kinds counts the steps of a plan by kind.
 func kinds(plan *admin.Plan) map[string]int {
 	n := map[string]int{}
 	for _, s := range plan.Steps {
@@ -157,7 +158,7 @@ func kinds(plan *admin.Plan) map[string]int {
 	return n
 }
 
-// summary is what a plan does: "2500 changes to apply: 2000 to create, 500 to delete; 12 unchanged".
+// summary summarizes a plan: "2500 changes to apply: 2000 to create, 500 to delete; 12 unchanged".
 func summary(plan *admin.Plan) string {
 	n := kinds(plan)
 	text := count(plan.Changes(), "changes") + " to apply"
@@ -179,7 +180,7 @@ func summary(plan *admin.Plan) string {
 	return text
 }
 
-// diff returns a plan for people: what leaves, and what comes.
+// diff returns a plan as lines removed and lines added.
 func diff(plan *admin.Plan) string {
 	marks := map[admin.Action]string{admin.ActionCreate: "+", admin.ActionUpdate: "~", admin.ActionDelete: "-"}
 	var out strings.Builder

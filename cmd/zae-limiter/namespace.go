@@ -55,7 +55,7 @@ func namespaceDelete(a *app) *cobra.Command {
 	cmd := a.onTable(&cobra.Command{
 		Use: "delete NAME", Short: "delete a namespace by its name; recover undoes that, purge removes its contents",
 		PreRun: func(_ *cobra.Command, names []string) {
-			a.namespace = names[0] // which the advice on errors is about
+			a.namespace = names[0] // the advice on errors names it
 		},
 	}, func(c *call) (answer, error) {
 		info, err := c.all.Lookup(c.ctx, c.args[0])
@@ -76,7 +76,7 @@ func namespaceDelete(a *app) *cobra.Command {
 	return a.asks(cmd)
 }
 
-// spaceLine names a namespace that leaves.
+// spaceLine is the line of a namespace that is about to be removed.
 func spaceLine(n admin.NamespaceInfo) string {
 	line := fmt.Sprintf("namespace %q, ID %s", n.Name, n.ID)
 	if !n.CreatedAt.IsZero() {

@@ -13,16 +13,16 @@ import (
 	"unicode"
 )
 
-// answer is what a command has to say.
+// answer is the result of a command.
 type answer struct {
-	value any    // as JSON; nil: nothing
-	rows  rows   // as CSV, and for people as a table
-	text  string // for people, in place of the table; empty: the table
+	value any    // for JSON; nil: nothing
+	rows  rows   // for CSV, and as a table for people
+	text  string // for people, instead of the table; empty: the table
 	none  string // for people, if there are no rows; empty: "nothing there"
-	but   error  // ends the command, once the rest is printed; nil: all is well
+	but   error  // the command's error, after the rest is printed; nil: none
 }
 
-// rows is a result in the form of a table.
+// rows is a result as a table.
 type rows struct {
 	head []string
 	body [][]any
@@ -30,15 +30,15 @@ type rows struct {
 
 func (r *rows) add(cells ...any) { r.body = append(r.body, cells) }
 
-// single is the answer of a table with one row.
+// single is an answer with one row.
 func single(value any, head []string, cells ...any) answer {
 	return answer{value: value, rows: rows{head, [][]any{cells}}}
 }
 
-// cut is text of which a table for people shows the beginning.
+// cut is text that tables for people shorten.
 type cut string
 
-// text returns a cell as people read it.
+// text formats a cell for people.
 func text(cell any) string {
 	if at, ok := cell.(time.Time); ok {
 		return stamp(at)
@@ -46,7 +46,7 @@ func text(cell any) string {
 	return fmt.Sprint(cell)
 }
 
-// shown returns a cell of a table for people.
+// shown formats and shortens a cell for people.
 func shown(cell any) string {
 	s := harmless(text(cell))
 	if cell == any(cut(text(cell))) {
@@ -55,7 +55,7 @@ func shown(cell any) string {
 	return strings.ReplaceAll(s, "\t", " ")
 }
 
-// shortened returns the beginning of a text that has more than so many letters.
+// shortened cuts a text to so many letters.
 func shortened(s string, most int) string {
 	if letters := []rune(s); len(letters) > most {
 		return string(letters[:most-1]) + "…"
@@ -63,8 +63,8 @@ func shortened(s string, most int) string {
 	return s
 }
 
-// exported returns a cell for a spreadsheet, which would calculate text that begins like a
-// formula. Customers choose their names.
+// exported formats a cell for a spreadsheet, which would evaluate text that looks like a formula.
+// Customers choose their names.
 func exported(cell any) string {
 	s := text(cell)
 	if !isNumber(cell) && strings.IndexAny(s, formulas) == 0 {
@@ -80,11 +80,11 @@ func isNumber(cell any) bool {
 	return sum || v.CanInt() || v.CanFloat()
 }
 
-// formulas are the letters with which formulas of spreadsheets begin, wide ones too.
+// formulas are the characters that begin a formula in spreadsheets, full-width ones included.
 const formulas = "=+-@\t\r\n＝＋－＠"
 
-// Write prints. All that a command and its help print goes through here, so none of it is lost
-// in silence: run ends in the first error, whichever call has seen it.
+// Write prints. All output of a command and its help goes through here, so no failed write is
+// overlooked: run returns the first error.
 func (a *app) Write(text []byte) (int, error) {
 	a.progress.clear()
 	n, err := a.out.Write(text)
@@ -92,7 +92,7 @@ func (a *app) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// print writes an answer in the format that was asked for.
+// print writes an answer in the chosen format.
 func (a *app) print(said answer) error {
 	r := said.rows
 	switch a.format {
@@ -126,7 +126,7 @@ func (a *app) print(said answer) error {
 	return w.Flush()
 }
 
-// each returns what f makes of the cells of a row.
+// each applies f to the cells of a row.
 func each(row []any, f func(any) string) []string {
 	out := make([]string, len(row))
 	for i, cell := range row {
@@ -135,8 +135,8 @@ func each(row []any, f func(any) string) []string {
 	return out
 }
 
-// harmless keeps what others have stored from steering the terminal, and from being read in
-// another order than it is written, or as two lines.
+// harmless escapes stored text, so that it cannot steer the terminal, change the reading order, or
+// break a line.
 func harmless(s string) string {
 	return strings.Map(func(c rune) rune {
 		if steers(c) && c != '\t' {
@@ -146,11 +146,11 @@ func harmless(s string) string {
 	}, s)
 }
 
-// steers reports whether a letter is none that is seen: control characters, marks of direction
-// and of format, and ends of lines.
+// steers reports whether a character is not visible: control characters, marks of direction and of
+// format, and ends of lines.
 func steers(c rune) bool { return !unicode.IsGraphic(c) }
 
-// say writes lines that no program reads.
+// say writes lines for people.
 func (a *app) say(format string, values ...any) {
 	a.progress.clear()
 	for line := range strings.Lines(plain(fmt.Sprintf(format, values...))) {
@@ -158,7 +158,7 @@ func (a *app) say(format string, values ...any) {
 	}
 }
 
-// collect returns what a listing yields, at most n of it unless n is zero.
+// collect returns the elements of a listing, at most n unless n is zero.
 func collect[T any](seq iter.Seq2[T, error], n int) (out []T, _ error) {
 	for v, err := range seq {
 		if err != nil {
@@ -172,7 +172,7 @@ func collect[T any](seq iter.Seq2[T, error], n int) (out []T, _ error) {
 	return out, nil
 }
 
-// stamp renders an instant; the zero one is empty.
+// stamp formats an instant. The zero instant is empty.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

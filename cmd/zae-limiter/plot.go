@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
-// plotWidth is how many columns the longest bar has.
+// plotWidth is the length of the longest bar, in columns.
 const plotWidth = 50
 
 type bar struct {
@@ -18,8 +18,8 @@ type bar struct {
 	amount
 }
 
-// bars draws horizontal bars, the longest of which has the width; a value that is
-// not zero is always seen. Values below zero are drawn as zero.
+// bars draws horizontal bars. The longest has the width, and a positive value always has a visible
+// bar. Negative values are drawn as zero.
 func bars(all []bar, width int) []string {
 	most, label := int64(1), 0
 	for _, b := range all {
@@ -42,9 +42,9 @@ func bars(all []bar, width int) []string {
 	return out
 }
 
-// plotUsage returns a plot for each limit, of the windows of one length: the shortest that has
-// usage. The bars of several entities and resources are in one plot. It is empty where no plot
-// has two bars, which a table says better.
+// plotUsage returns a plot for each limit, with the shortest windows that have usage. One plot has
+// the bars of all entities and resources. It returns nothing if no plot has two bars: a table shows
+// that better.
 func plotUsage(all []admin.Usage) string {
 	window := admin.Monthly
 	for _, u := range all {
@@ -83,7 +83,7 @@ func plotUsage(all []admin.Usage) string {
 	return strings.Join(out, "\n")
 }
 
-// whose says whose usage it is if it is of one entity and resource, and else that it is of several.
+// whose names the entity and resource of usage, or says that there are several.
 func whose(all []admin.Usage) (text string, several bool) {
 	for _, u := range all {
 		if u.Entity != all[0].Entity || u.Resource != all[0].Resource {
@@ -94,7 +94,7 @@ func whose(all []admin.Usage) (text string, several bool) {
 	return text, false
 }
 
-// formOf returns how the start of a window is written.
+// formOf returns the time format for the start of a window.
 func formOf(w admin.Window) string {
 	switch w {
 	case admin.Monthly:

@@ -37,7 +37,7 @@ func policyAnswer(c *call) (answer, error) {
 	return single(p, []string{"on unavailable", "audit retention days"}, policy, kept), nil
 }
 
-// shownPolicy is a policy as JSON has it: what nobody has decided is left out.
+// shownPolicy is the JSON form of a policy. Undecided settings are left out.
 type shownPolicy struct {
 	OnUnavailable  limiter.Policy
 	AuditRetention time.Duration
@@ -82,7 +82,7 @@ func policySet(a *app) *cobra.Command {
 	return a.asks(cmd)
 }
 
-// configure shows the settings that change, before and after, asks, and changes them.
+// configure shows the settings before and after, asks, and changes them.
 func (c *call) configure(s admin.Settings) (answer, error) {
 	was, err := c.stored(admin.Scope{})
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *call) configure(s admin.Settings) (answer, error) {
 	})
 }
 
-// dayText is a retention in days, empty if it is undecided.
+// dayText formats a retention in days. Undecided is empty.
 func dayText(d time.Duration) string {
 	if d == 0 {
 		return ""

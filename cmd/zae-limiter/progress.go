@@ -12,20 +12,20 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// progress shows that work goes on: from two seconds on, a line of a terminal with the time
-// and the requests so far, written over whenever there were more.
+// progress shows that work goes on. After two seconds it writes a line to the terminal, with the
+// time and the number of requests, and updates it.
 type progress struct {
 	out      io.Writer
 	requests atomic.Int64
 
 	mu    sync.Mutex
-	text  func() string // more to say, nil for nothing
+	text  func() string // more text for the line; nil: none
 	shown bool          // the line is on the screen
 	stop  chan struct{}
 	done  chan struct{}
 }
 
-// terminal reports whether people read the output.
+// terminal reports whether the output is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -35,7 +35,7 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// startProgress starts the progress, which is shown if out is a terminal. The caller must end it.
+// startProgress starts the progress. It is shown only on a terminal. The caller must end it.
 func startProgress(out io.Writer, isTerminal bool) *progress {
 	p := &progress{out: out, stop: make(chan struct{}), done: make(chan struct{})}
 	if isTerminal {
@@ -73,7 +73,7 @@ func (p *progress) run() {
 	}
 }
 
-// say adds to the line what text returns.
+// say adds the result of text to the line.
 func (p *progress) say(text func() string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // stackName is the default name of the stack.
 const stackName = "zae-limiter-go"
 
-// shownReplay is what became of an object, as JSON has it.
+// shownReplay is the JSON form of a replayed object.
 type shownReplay struct {
 	Key           string
 	Outcome       replay.Outcome
@@ -62,7 +62,8 @@ InvokeFunction, s3:ListBucket, GetObject and DeleteObject, dynamodb:BatchGetItem
 	return a.asks(cmd)
 }
 
-// replay goes through the objects of all buckets. Where one cannot be listed, it answers with those before.
+// replay goes through the objects of all buckets. If a listing fails, the answer has the objects
+// before that.
 func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) answer {
 	values, left := []shownReplay{}, 0
 	var failed error

@@ -56,15 +56,15 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("stack %q has no bucket that anything is replayed from", stack)
+		return nil, fmt.Errorf("stack %q has no bucket to replay from", stack)
 	}
 	return all, nil
 }
 
-// errNoStack: no stack has the name.
+// errNoStack means that no stack has the name.
 var errNoStack = errors.New("no such stack")
 
-// outputsOf returns what a stack says of itself.
+// outputsOf returns the outputs of a stack.
 func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]string, error) {
 	in := &cloudformation.DescribeStacksInput{StackName: aws.String(stack)}
 	out, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, in)
@@ -75,7 +75,7 @@ func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]st
 		return nil, fmt.Errorf("stack %q: %w", stack, err)
 	}
 	outputs := map[string]string{}
-	for _, s := range out.Stacks { // one
+	for _, s := range out.Stacks { // at most one
 		for _, o := range s.Outputs {
 			outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
 		}
@@ -101,7 +101,7 @@ func (f functions) Of(arn string) (replay.Function, bool) {
 	return "", false
 }
 
-// windows returns what the deployed aggregator keeps.
+// windows returns the usage windows that the deployed aggregator keeps.
 func (f functions) windows(ctx context.Context) ([]snapshot.Window, error) {
 	name, ok := f.names[replay.Aggregator]
 	if !ok {
@@ -131,12 +131,12 @@ func (f functions) windows(ctx context.Context) ([]snapshot.Window, error) {
 	return windows, nil
 }
 
-// malformedFigure finds the figure in the line of metrics that ends a
-// function's log.
+// malformedFigure matches the number of malformed records in the metrics at the end of a function's
+// log.
 var malformedFigure = regexp.MustCompile(`"` + function.MetricMalformed + `":([0-9]+)`)
 
-// Invoke implements [replay.Functions]. It waits for the answer as long as the
-// function may take.
+// Invoke implements [replay.Functions]. It waits for the answer, bounded by the function's own
+// timeout.
 func (f functions) Invoke(ctx context.Context, function replay.Function, payload []byte) ([]byte, int, error) {
 	out, err := f.lambda.Invoke(ctx, &lambda.InvokeInput{
 		FunctionName: aws.String(f.names[function]), Payload: payload, LogType: types.LogTypeTail,
@@ -193,8 +193,8 @@ func (b objectBucket) Keys(ctx context.Context, prefix string) iter.Seq2[string,
 	}
 }
 
-// maxObject bounds an object: a batch of Lambda has at most 6 MB, which may
-// double as text within JSON.
+// maxObject is the largest object to read: a Lambda batch has at most 6 MB, which may double as
+// text within JSON.
 const maxObject = 32 << 20
 
 // Get implements [replay.Objects].

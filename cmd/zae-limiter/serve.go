@@ -78,14 +78,14 @@ given back, and pending settlements are written.`,
 	return cmd
 }
 
-// lookEvery is how often the rules are looked at. They are in force after two looks.
+// lookEvery is how often the rules are read. New rules are in force after two equal reads.
 const lookEvery = time.Second
 
 // serve serves until ctx ends.
 func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) error {
 	m := newMetrics()
 	l, peeker, err := a.toServe(ctx, limiter.Options{Namespace: a.namespace, Timeout: timeout,
-		Ahead: f.ahead, SettleWithin: min(f.ahead, time.Minute), // its longest
+		Ahead: f.ahead, SettleWithin: min(f.ahead, time.Minute), // the longest allowed
 		Observe: func(_ context.Context, e limiter.Event) { m.event(e) }})
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 	if err != nil {
 		return err
 	}
-	a.progress.end() // it has begun: no work of a command goes on
+	a.progress.end() // startup is over
 	a.progress = nil
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,8 +115,8 @@ func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) er
 	return errors.Join(err, held.close(closing), l.Close(closing))
 }
 
-// envoy returns the service of Envoy, and what follows its rules until its context ends. Without a folder of
-// rules there is none.
+// envoy returns the service for Envoy, and a function that follows changes of its rules until the
+// context ends. Without a folder of rules there is no service.
 func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics, report func(error)) (
 	*envoylimit.Service, func(context.Context), error) {
 	if folder == "" {
@@ -138,12 +138,12 @@ func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics, report func(e
 				return
 			}
 			service.SetConfig(c)
-			a.say("the rules are in force anew")
+			a.say("the new rules are in force")
 		})
 	}, nil
 }
 
-// toServe opens the table to take from, and to peek.
+// toServe opens the table for serving requests and peeks.
 func (a *app) toServe(ctx context.Context, o limiter.Options) (*limiter.Limiter, *admin.Namespace, error) {
 	db, peeking, err := a.client(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) toServe(ctx context.Context, o limiter.Options) (*limiter.Limiter,
 	return l, ns, err
 }
 
-// seldom returns a function that prints errors, one a second at most.
+// seldom returns a function that prints errors, at most one a second.
 func (a *app) seldom() func(error) {
 	var mu sync.Mutex
 	var last time.Time
@@ -182,7 +182,7 @@ func (a *app) seldom() func(error) {
 	}
 }
 
-// servers are the two servers of serve; nil is one that is not asked for.
+// servers are the two servers of serve. A server that is switched off is nil.
 type servers struct {
 	grpc    *grpc.Server
 	http    *http.Server
@@ -190,7 +190,7 @@ type servers struct {
 	health  interface{ Shutdown() }
 }
 
-// listen makes the servers, Envoy's if there is a service, and listens before any of them serves.
+// listen creates the servers. All of them listen before one serves. Envoy's needs a service.
 func (a *app) listen(f serveFlags, service *envoylimit.Service, own *api, m *metrics) (s *servers, err error) {
 	s = &servers{listens: map[string]net.Listener{}}
 	defer func() {
@@ -221,7 +221,7 @@ func (a *app) listen(f serveFlags, service *envoylimit.Service, own *api, m *met
 	return s, nil
 }
 
-// run serves until ctx ends or one of the servers fails, and ends both.
+// run serves until ctx ends or a server fails, and stops both.
 func (s *servers) run(ctx context.Context) error {
 	ended := make(chan error, 2)
 	if s.grpc != nil {
@@ -238,10 +238,10 @@ func (s *servers) run(ctx context.Context) error {
 	return errors.Join(failed, s.stop())
 }
 
-// stopWithin is how long requests at work have to be answered.
+// stopWithin is how long running requests may still take.
 const stopWithin = 10 * time.Second
 
-// stop ends the servers when the requests at work are answered.
+// stop ends the servers when running requests are answered.
 func (s *servers) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()

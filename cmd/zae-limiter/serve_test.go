@@ -294,7 +294,7 @@ func TestServeFollowsItsRules(t *testing.T) {
 	check.Slices(t, []string{<-s.lines, <-s.lines}, want, "says")
 	check.Slices(t, s.codes(conn, "user", "ann", 3), []string{"OK", "OK", "OVER_LIMIT"}, "answers by the old rules")
 	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: 1", 1))
-	check.Equal(t, <-s.lines, "the rules are in force anew", "says")
+	check.Equal(t, <-s.lines, "the new rules are in force", "says")
 	check.Slices(t, s.codes(conn, "user", "bob", 2), []string{"OK", "OVER_LIMIT"}, "answers by the new rules")
 	if _, text := s.get("/metrics"); !strings.Contains(text, `zae_limiter_rules_read_total{result="in force"} 1`) ||
 		!strings.Contains(text, `zae_limiter_rules_read_total{result="refused"} 1`) {

@@ -26,7 +26,7 @@ type api struct {
 	limiter *limiter.Limiter
 	peeker  *admin.Namespace
 	leases  *leases
-	report  func(error) // of what an answer does not say; it must be quick
+	report  func(error) // for errors that no answer contains; it must be quick
 }
 
 func (s *api) register(mux *http.ServeMux) {
@@ -48,7 +48,7 @@ type acquireBody struct {
 	LeaseSeconds int           `json:"lease_seconds"`
 }
 
-// longestLease is the most lease_seconds.
+// longestLease is the largest lease_seconds.
 const longestLease = 86_400
 
 func (s *api) acquire(ctx context.Context, in acquireBody) (any, error) {
@@ -70,7 +70,7 @@ func (s *api) acquire(ctx context.Context, in acquireBody) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Limits are written as in a denial.
+	// The limits have the same form as in a denial.
 	as := httplimit.Denial{LimitError: &limiter.LimitError{Statuses: lease.Status()}, Request: r}
 	out := struct {
 		Charged bool                  `json:"charged"`
@@ -93,7 +93,7 @@ func (s *api) settle(ctx context.Context, in settleBody) (any, error) {
 		if err := le.Settle(in.Costs); err != nil {
 			return err
 		}
-		return le.Commit(context.WithoutCancel(ctx)) // also for a client that does not wait
+		return le.Commit(context.WithoutCancel(ctx)) // even if the client no longer waits
 	})
 }
 
@@ -116,10 +116,11 @@ type peekedLimit struct {
 	Capacity  int64    `json:"capacity"`
 	Available int64    `json:"available"`
 	Held      int64    `json:"held"`
-	FullAfter *float64 `json:"full_after_seconds"` // null: no wait helps
+	FullAfter *float64 `json:"full_after_seconds"` // null: waiting does not help
 }
 
-// peekWithin bounds a peek, as the limiter's default bounds its calls: reads are repeated for longer.
+// peekWithin bounds a peek, because reads are repeated for longer than the limiter's default for
+// its calls.
 const peekWithin = 2 * time.Second
 
 func (s *api) peek(ctx context.Context, in peekBody) (any, error) {
@@ -139,10 +140,10 @@ func (s *api) peek(ctx context.Context, in peekBody) (any, error) {
 	return map[string]any{"limits": out}, err
 }
 
-// maxAPIBody is how long a body may be: names have at most a few hundred bytes, and limits are few.
+// maxAPIBody is the longest body: names have at most a few hundred bytes, and limits are few.
 const maxAPIBody = 64 << 10
 
-// post returns a handler for a function of a JSON body.
+// post returns a handler that calls do with a JSON body.
 func post[In any](s *api, do func(context.Context, In) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -172,7 +173,7 @@ func decode(body io.Reader, in any) error {
 	if err := d.Decode(in); err != nil {
 		return bad(fmt.Errorf("the body is not as openapi.yaml has it: %w", err))
 	}
-	if strings.ContainsRune(fmt.Sprint(in), utf8.RuneError) { // replaces invalid UTF-8, and makes two names one
+	if strings.ContainsRune(fmt.Sprint(in), utf8.RuneError) { // replaces invalid UTF-8: two names could become one
 		return bad(errors.New("a string has U+FFFD, or is not UTF-8"))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -183,7 +184,8 @@ func decode(body io.Reader, in any) error {
 
 func bad(err error) error { return &httplimit.Error{Status: http.StatusBadRequest, Err: err} }
 
-// writeError answers as httplimit does, and says what a request has wrong: its client is one of our own.
+// writeError answers as httplimit does. It also explains invalid requests, because its clients are
+// our own.
 func (s *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errNoLease) {
 		err = &httplimit.Error{Status: http.StatusNotFound, Err: err}
@@ -210,10 +212,10 @@ func (s *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic("bug: " + err.Error()) // nothing in it can fail
+		panic("bug: " + err.Error()) // only values that can be encoded
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client may have gone
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }

@@ -15,10 +15,11 @@ import (
 // maxLeases is how many leases clients may hold at once.
 const maxLeases = 10_000
 
-// leases are what clients of the API hold, by id. Each ends by itself after its time, as a Commit of what it
-// took: the work may have been done. Make it with newLeases; it is safe for concurrent use.
+// leases holds the leases of the API's clients, by id. When its time is over, a lease is committed
+// with its costs, because the work may have been done. Make it with newLeases; it is safe for
+// concurrent use.
 type leases struct {
-	room chan struct{} // has one element for each lease that is held, about to be, or about to end
+	room chan struct{} // one element for each lease that is held, reserved, or ending
 	mu   sync.Mutex
 	held map[string]*heldLease
 }
@@ -33,7 +34,7 @@ func newLeases(n int) *leases {
 	return &leases{room: make(chan struct{}, n), held: map[string]*heldLease{}}
 }
 
-// reserve makes room for a lease, which hold or free must follow. It reports whether there is any.
+// reserve makes room for a lease, and reports whether there is any. Call hold or free next.
 func (l *leases) reserve() bool {
 	select {
 	case l.room <- struct{}{}:
@@ -45,18 +46,18 @@ func (l *leases) reserve() bool {
 
 func (l *leases) free() { <-l.room }
 
-// hold keeps a lease for some time, and returns its id.
+// hold keeps a lease for a time, and returns its id.
 func (l *leases) hold(lease *limiter.Lease, d time.Duration) string {
 	id := rand.Text()
 	l.mu.Lock()
-	defer l.mu.Unlock() // after the timer is set, which may end it at once
+	defer l.mu.Unlock() // after the timer is set: it may fire at once
 	l.held[id] = &heldLease{lease, time.Now().Add(d), time.AfterFunc(d, func() {
-		_ = l.end(id, func(le *limiter.Lease) error { return le.Commit(context.Background()) }) // the limiter reports it
+		_ = l.end(id, func(le *limiter.Lease) error { return le.Commit(context.Background()) }) // it reports errors
 	})}
 	return id
 }
 
-// take removes a lease, so that one caller only can end it. It is nil if there is none.
+// take removes a lease, so that only one caller can end it. It returns nil if there is none.
 func (l *leases) take(id string) *heldLease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,11 +66,11 @@ func (l *leases) take(id string) *heldLease {
 	return h
 }
 
-// errNoLease: no lease has the id, or it has ended.
+// errNoLease means that no lease has the id, or that it has ended.
 var errNoLease = errors.New("no such lease")
 
-// end ends a lease by f. If that fails and may succeed later, the lease is held until its time is over, and committed
-// then.
+// end ends a lease with f. If f fails and a retry may succeed, the lease is held until its time is
+// over, and then committed.
 func (l *leases) end(id string, f func(*limiter.Lease) error) error {
 	h := l.take(id)
 	if h == nil {
@@ -84,15 +85,15 @@ func (l *leases) end(id string, f func(*limiter.Lease) error) error {
 		h.expiry.Reset(left)
 		return err
 	}
-	if again { // its time has passed meanwhile
-		_ = h.Commit(context.Background()) // the limiter reports it
+	if again { // its time is already over
+		_ = h.Commit(context.Background()) // the limiter reports errors
 	}
 	h.expiry.Stop()
 	l.free()
 	return err
 }
 
-// close ends all of them as their time would, and returns the first error.
+// close commits all leases, and returns the first error.
 func (l *leases) close(ctx context.Context) error {
 	l.mu.Lock()
 	all := l.held

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// metrics counts what serve does, for Prometheus. It has no entity or resource: there may be millions. It is
-// safe for concurrent use.
+// metrics counts the work of serve, for Prometheus. It has no labels for entity or resource: there
+// may be millions. It is safe for concurrent use.
 type metrics struct {
 	registry            *prometheus.Registry
 	hits, events, rules *prometheus.CounterVec
@@ -58,8 +58,8 @@ func (m *metrics) decision(d envoylimit.Decision) {
 	m.hits.WithLabelValues(strings.ToValidUTF8(d.Rule, "?"), outcome).Add(float64(d.Hits))
 }
 
-// event counts an event of the limiter. The service asks for stored limits first: that there are none is no
-// event of its own.
+// event counts an event of the limiter. Missing stored limits do not count: the service looks for
+// stored limits first.
 func (m *metrics) event(e limiter.Event) {
 	if errors.Is(e.Err, limiter.ErrNoLimits) {
 		return
@@ -71,7 +71,7 @@ func (m *metrics) event(e limiter.Event) {
 	}
 }
 
-// config counts rules that have changed.
+// config counts changed rules.
 func (m *metrics) config(err error) {
 	result := "in force"
 	if err != nil {
@@ -80,13 +80,12 @@ func (m *metrics) config(err error) {
 	m.rules.WithLabelValues(result).Inc()
 }
 
-// leases registers how many leases clients hold.
+// leases registers the number of leases that clients hold.
 func (m *metrics) leases(count func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "zae_limiter_leases", Help: "Leases that clients of the API hold."}, count))
 }
 
-// handler answers with all of them.
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
 )
 
-// healthNames are the services whose health is known; "ratelimit" is what envoyproxy/ratelimit calls itself.
+// healthNames are the services with a health status. envoyproxy/ratelimit calls itself "ratelimit".
 var healthNames = []string{"", "ratelimit", ratelimit.RateLimitService_ServiceDesc.ServiceName}
 
-// grpcServer returns the server of gRPC, with health and reflection.
+// grpcServer returns the gRPC server, with health and reflection.
 func grpcServer(f serveFlags, service *envoylimit.Service) (*grpc.Server, *health.Server, error) {
 	opts := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
@@ -49,7 +49,7 @@ func grpcServer(f serveFlags, service *envoylimit.Service) (*grpc.Server, *healt
 	return s, h, nil
 }
 
-// tls returns what the files say now.
+// tls returns the present content of the files.
 func (f serveFlags) tls() (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {

@@ -20,17 +20,18 @@ func policyOf(p limiter.Policy) string {
 	return p.String()
 }
 
-// saidText is what a scope says besides limits: "disabled, cascade: off".
+// saidText describes the settings of a scope other than limits: "disabled, cascade: off".
 func saidText(a admin.Access, c admin.Cascade) string {
 	return strings.Join(admin.Config{Access: a, Cascade: c}.Lines(), ", ")
 }
 
 func days(d time.Duration) int64 { return int64(d / (24 * time.Hour)) }
 
-// anyone writes a star for a part of a scope that is not set.
+// anyone writes a star for an unset part of a scope.
 func anyone(s string) string { return cmp.Or(s, "*") }
 
-// addConfig adds a row for access and cascade, and one for each limit, each with the first cells before.
+// addConfig adds a row for access and cascade, and one for each limit. Each row begins with the
+// cells of first.
 func addConfig(r *rows, c admin.Config, first ...any) {
 	if said := saidText(c.Access, c.Cascade); said != "" {
 		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", said)...)
@@ -47,8 +48,8 @@ func addConfig(r *rows, c admin.Config, first ...any) {
 	}
 }
 
-// figures are the capacity, refill, period and note of a limit. Those that its kind does not have
-// are empty, as are the numbers by which blocked and unlimited ones are stored.
+// figures are the capacity, refill, period and note of a limit. A cell is empty if the limit's kind
+// does not use the number.
 func figures(l limiter.Limit) []any {
 	row := []any{"", "", "", manifest.Note(l)}
 	if l.IsBlocked() || l.IsUnlimited() {
@@ -64,7 +65,6 @@ func figures(l limiter.Limit) []any {
 	return row
 }
 
-// configsHead is the head of the rows of addConfig.
 var configsHead = []string{"entity", "resource", "limit", "capacity", "refill", "every", "note"}
 
 func configsAnswer(configs ...admin.Config) answer {
@@ -81,7 +81,7 @@ func resolvedAnswer(found admin.Resolved) answer {
 		r.add("yes", "", "", "", "", "", "", said)
 	}
 	show := func(c admin.Config, inForce string) {
-		// Each scope says it by itself, and together it is said above.
+		// The row above shows the settings of all scopes together.
 		c.Access, c.Cascade, c.Raises = admin.AccessInherited, admin.CascadeInherited, nil
 		addConfig(&r, c, inForce)
 	}

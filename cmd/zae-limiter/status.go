@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// part is one thing that has to work.
+// part is one part of the limiter that has to work.
 type part struct {
 	Part, Name, State string
 	OK                bool
@@ -19,7 +19,7 @@ type part struct {
 	Figures           map[string]any
 }
 
-// unknownPart is a part that cannot be looked at.
+// unknownPart is a part that cannot be checked.
 func unknownPart(kind, name string, err error) part {
 	return part{Part: kind, Name: name, State: "unknown", Detail: err.Error()}
 }
@@ -59,7 +59,7 @@ func partsAnswer(parts []part) answer {
 	return said
 }
 
-// status looks at all parts. Only a table that cannot be looked at is an error.
+// status checks all parts. It returns an error only if the table cannot be described.
 func (a *app) status(ctx context.Context) ([]part, error) {
 	cfg, err := a.awsConfig(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func tablePart(d limitertable.Description) part {
 	return p
 }
 
-// contentParts are the version of the table, its namespaces and what they store of limits.
+// contentParts are the version of the table, its namespaces and their stored limits.
 func (a *app) contentParts(ctx context.Context) []part {
 	t, err := a.open(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *app) contentParts(ctx context.Context) []part {
 	return parts
 }
 
-// lag renders an age.
+// lag formats an age.
 func lag(d time.Duration) string {
 	if d < 0 {
 		return "not reported"

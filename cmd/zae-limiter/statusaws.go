@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// streams returns a client for the streams of where the table is.
+// streams returns a client for the table's stream.
 func (a *app) streams(cfg aws.Config) *dynamodbstreams.Client {
 	return dynamodbstreams.NewFromConfig(cfg, func(o *dynamodbstreams.Options) {
 		if o.BaseEndpoint == nil {
@@ -76,8 +76,8 @@ func (a *app) functionParts(ctx context.Context, cfg aws.Config, stream string) 
 	return parts
 }
 
-// functionPart says how a function does. A figure that CloudWatch does not know is shown
-// as unknown, and is no fault: a table that nobody writes to has no lag.
+// functionPart reports the health of a function. A figure without data in CloudWatch is shown as
+// unknown, and is not a problem: without writes, a table has no lag.
 func functionPart(ctx context.Context, client *cloudwatch.Client, m types.EventSourceMappingConfiguration) part {
 	arn := aws.ToString(m.FunctionArn)
 	_, name, _ := strings.Cut(arn, ":function:")
@@ -101,8 +101,7 @@ func functionPart(ctx context.Context, client *cloudwatch.Client, m types.EventS
 	return p
 }
 
-// figure returns one statistic of a function over the last 15 minutes, -1 if
-// there is none.
+// figure returns a statistic of a function over the last 15 minutes, or -1 if there is none.
 func figure(
 	ctx context.Context, client *cloudwatch.Client, function, name string, statistic metric.Statistic,
 ) (int64, error) {

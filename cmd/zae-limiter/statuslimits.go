@@ -8,11 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// maxRefused is how many refused scopes a detail names.
+// maxRefused is how many refused scopes a detail lists.
 const maxRefused = 5
 
-// limitsPart reports at how many scopes of these namespaces something is stored, and at which of them
-// it is not served, so that requests are refused.
+// limitsPart reports how many scopes of the namespaces have stored limits, and which of these
+// limits cannot be served. Requests for such limits are refused.
 func limitsPart(ctx context.Context, t *admin.Table, namespaces []string) part {
 	stored, refused := 0, []string{}
 	for _, name := range namespaces {
@@ -42,8 +42,8 @@ func limitsPart(ctx context.Context, t *admin.Table, namespaces []string) part {
 	return p
 }
 
-// refusedLimits is an errNo if the table stores limits that are not served. What may not be looked at
-// is not judged.
+// refusedLimits returns an errNo if stored limits cannot be served. Parts that cannot be read do
+// not count.
 func (a *app) refusedLimits(ctx context.Context) error {
 	for _, p := range a.contentParts(ctx) {
 		if p.State == "refused" {

@@ -12,21 +12,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// asks adds --yes to a command that removes or overwrites something. Such a command shows
-// what leaves first, and asks.
+// asks adds --yes to a command that removes or overwrites something. Such a command shows first
+// what it is about to change, and asks.
 func (a *app) asks(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 
-// leaves shows what a command is about to remove, a line each.
+// leaves shows what a command is about to remove, one line each.
 func (a *app) leaves(what ...string) {
 	for _, w := range what {
 		a.say("- %s", w)
 	}
 }
 
-// differences returns what leaves, behind a minus, and then what comes, behind a plus.
+// differences returns removed lines with a minus, then added lines with a plus.
 func differences(from, to []string) (out []string) {
 	for _, side := range []struct {
 		mark        string
@@ -41,7 +41,7 @@ func differences(from, to []string) (out []string) {
 	return out
 }
 
-// bucketLines are the levels of a bucket, of the named limits if any is named.
+// bucketLines are the levels of a bucket: of all limits, or of the named ones.
 func bucketLines(b admin.Bucket, limits ...string) []string {
 	var out []string
 	for _, l := range b.Levels {
@@ -66,7 +66,7 @@ func (a *app) sure(question string) error {
 	a.progress.clear()
 	fmt.Fprintf(a.errs, "%s [y/N] ", harmless(question))
 	answered := make(chan error, 1)
-	go func() { answered <- a.answer() }() // a read of a terminal cannot be ended
+	go func() { answered <- a.answer() }() // reading from a terminal cannot be cancelled
 	select {
 	case err := <-answered:
 		return err
@@ -76,7 +76,7 @@ func (a *app) sure(question string) error {
 	}
 }
 
-// sure does what cannot be undone once somebody has said yes to it.
+// sure asks, and calls do if the answer is yes.
 func (c *call) sure(question string, do func() (answer, error)) (answer, error) {
 	if err := c.app.sure(question); err != nil {
 		return answer{}, err
@@ -84,8 +84,8 @@ func (c *call) sure(question string, do func() (answer, error)) (answer, error) 
 	return do()
 }
 
-// change shows what leaves and what comes, each line with what it is of, asks, and does it. Where there is no
-// difference it does same, without a question.
+// change shows the lines that leave and come, each labelled with of, asks, and calls do. Without a
+// difference it calls same, and does not ask.
 func (c *call) change(question, of string, from, to []string, do, same func() (answer, error)) (answer, error) {
 	lines := differences(from, to)
 	for _, l := range lines {
@@ -97,12 +97,12 @@ func (c *call) change(question, of string, from, to []string, do, same func() (a
 	return c.sure(question, do)
 }
 
-// answer reads the answer to a question, and returns nil if it is yes.
+// answer reads the answer to a question. It returns nil for yes.
 func (a *app) answer() error {
 	line, err := bufio.NewReader(a.in).ReadString('\n')
 	if err != nil && line == "" {
 		fmt.Fprintln(a.errs)
-		return errors.New("nobody answered; nothing was changed (--yes answers)")
+		return errors.New("no answer; nothing was changed (--yes skips the question)")
 	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return errors.New("not confirmed; nothing was changed")

@@ -278,7 +278,7 @@ func refuses(begin stored, p played, real *strings.Replacer, args []string) {
 				s.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
 			}
 		} else if code != failed || !asked || changed || !strings.Contains(errs, "nothing was changed") ||
-			stdin == "" && !strings.Contains(errs, "[y/N] \nzae-limiter: nobody answered") {
+			stdin == "" && !strings.Contains(errs, "[y/N] \nzae-limiter: no answer") {
 			s.Errorf("zae-limiter %v: status %d, asked %v, changed %v\n%s", all, code, asked, changed, said)
 		}
 	}

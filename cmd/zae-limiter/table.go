@@ -92,8 +92,8 @@ func tableCreate(a *app, about string) *cobra.Command {
 		return spec.Create(c.ctx, db, a.table)
 	}))
 	f := cmd.Flags()
-	f.Int64Var(&units.ReadUnits, "read-units", 0, "provision so many, of the table and of each index; 0: on demand")
-	f.Int64Var(&units.WriteUnits, "write-units", 0, "provision so many; nothing scales them (docs/cost.md)")
+	f.Int64Var(&units.ReadUnits, "read-units", 0, "read units to provision, for the table and each index; 0: on demand")
+	f.Int64Var(&units.WriteUnits, "write-units", 0, "write units to provision; nothing scales them (docs/cost.md)")
 	return cmd
 }
 
@@ -148,7 +148,6 @@ func tablePolicy(a *app) *cobra.Command {
 	return cmd
 }
 
-// describe looks at the table.
 func (a *app) describe(c *call) (limitertable.Description, error) {
 	db, err := a.database(c.ctx)
 	if err != nil {

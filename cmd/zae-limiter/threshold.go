@@ -32,8 +32,8 @@ func thresholdsCommand(a *app) *cobra.Command {
 		return thresholdsAnswer(all), err
 	})
 	named(cmd, &of, "of an entity", "of a resource")
-	cmd.Flags().StringVar(&from, "from", "", "first instant, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "end, excluded, UTC")
+	cmd.Flags().StringVar(&from, "from", "", "events at this time or later, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "events before this time, UTC")
 	return cmd
 }
 

@@ -62,7 +62,8 @@ func topCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// topRounds prints what happened between two looks, round by round, and returns the last round unprinted.
+// topRounds prints the difference between two looks, round by round. It returns the last round,
+// unprinted.
 func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[admin.Scope]watchedBucket, error)) (
 	answer, error) {
 	before, err := look()
@@ -82,7 +83,7 @@ func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[
 			return said, nil
 		}
 		if terminal(c.out) {
-			_, err = io.WriteString(c, "\x1b[H\x1b[2J") // the next round takes the place of this one
+			_, err = io.WriteString(c, "\x1b[H\x1b[2J") // the next round overwrites this one
 		}
 		err = cmp.Or(err, c.print(said))
 		before = now
@@ -104,14 +105,14 @@ func everyNamespace(c *call) (all []*admin.Namespace, _ error) {
 	return all, nil
 }
 
-// watchedBucket is a bucket, and under what name it is added up.
+// watchedBucket is a bucket with the name under which top adds it up.
 type watchedBucket struct {
 	admin.Bucket
 	name string
 }
 
-// bucketsNow returns the buckets of namespaces in a scope, each by a key of its own. Those that cannot be read
-// are left out.
+// bucketsNow returns the buckets of namespaces in a scope, by a unique key. Unreadable buckets are
+// left out.
 func bucketsNow(ctx context.Context, all []*admin.Namespace, at admin.Scope, by string) (
 	map[admin.Scope]watchedBucket, error) {
 	out := map[admin.Scope]watchedBucket{}
@@ -130,16 +131,17 @@ func bucketsNow(ctx context.Context, all []*admin.Namespace, at admin.Scope, by 
 	return out, nil
 }
 
-// consumer is a line of top: an entity, a resource or a namespace, and the limit of which it uses most.
+// consumer is a line of top: an entity, a resource or a namespace, with the limit that it uses
+// most.
 type consumer struct {
 	Name            string
 	Limit           string
 	UsedPerSecond   float64
-	UsedPercent     float64 // of what refills; of a quota, or slots, of what there is
+	UsedPercent     float64 // of the refill; for a quota or slots, of the capacity
 	DeniedPerSecond float64
 }
 
-// topOf works out how much each consumer has used and was denied between two looks.
+// topOf computes what each consumer used, and how often it was denied, between two looks.
 func topOf(before, now map[admin.Scope]watchedBucket, elapsed time.Duration) []consumer {
 	type sums struct{ used, refill, left, capacity float64 }
 	limits, denied := map[string]map[string]sums{}, map[string]float64{}
@@ -186,7 +188,7 @@ func topOf(before, now map[admin.Scope]watchedBucket, elapsed time.Duration) []c
 	return out
 }
 
-// top is what the command prints: those that use most, and those that are denied most.
+// top is the output: the consumers that use most, and those that are denied most.
 type top struct {
 	Used   []consumer
 	Denied []consumer

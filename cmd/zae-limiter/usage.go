@@ -53,15 +53,15 @@ func usageCommand(a *app) *cobra.Command {
 	cmd.Flags().VarP((*name)(&q.Entity), "entity", "e", "of an entity")
 	cmd.Flags().VarP((*name)(&q.Resource), "resource", "r", "of a resource")
 	cmd.Flags().StringVarP(&window, "window", "w", "", "hourly, daily or monthly (default: all)")
-	cmd.Flags().StringVar(&from, "from", "", "first start of a window, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "end of the starts, excluded, UTC")
+	cmd.Flags().StringVar(&from, "from", "", "windows that start at this time or later, UTC")
+	cmd.Flags().StringVar(&to, "to", "", "windows that start before this time, UTC")
 	cmd.Flags().BoolVar(&sum, "sum", false, "add the windows up")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars for each limit, in the shortest windows available")
 	complete(cmd, "window", []string{"hourly", "daily", "monthly"})
 	return cmd
 }
 
-// between parses --from and --to; an empty one is the zero instant.
+// between parses --from and --to. An empty text is the zero instant.
 func between(c *cobra.Command, from, to string) (since, until time.Time, err error) {
 	since, err1 := parseTime(from)
 	until, err2 := parseTime(to)
@@ -81,8 +81,8 @@ func parseTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// limitsIn returns the limits that tokens were taken of, in order of name. Where all was denied it is one without
-// a name.
+// limitsIn returns the limits with tokens taken, sorted by name. If everything was denied it
+// returns one empty name.
 func limitsIn(tokens map[string]int64, denied int64) []string {
 	if len(tokens) == 0 && denied > 0 {
 		return []string{""}
@@ -90,7 +90,6 @@ func limitsIn(tokens map[string]int64, denied int64) []string {
 	return sortedKeys(tokens)
 }
 
-// usageAnswer has one row per window and limit.
 func usageAnswer(all []admin.Usage) answer {
 	r := rows{head: []string{"entity", "resource", "window", "start", "limit", "tokens", "events", "denied"}}
 	for _, u := range all {

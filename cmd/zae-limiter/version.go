@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
 )
 
-// release is the version that programs of a release are built with; go install knows it
-// without.
+// release is the version of release builds, set by the linker. A build by go install knows its
+// version without it.
 var release string
 
 type shownVersion struct {
@@ -29,8 +29,8 @@ func versionCommand(a *app) *cobra.Command {
 		})
 }
 
-// versionOf is what a build says of itself. A build outside of a release has the version "devel",
-// or what the go command makes of the commit.
+// versionOf returns the version of a build. Outside a release it is the go command's version for
+// the commit, or "devel".
 func versionOf(info *debug.BuildInfo, ok bool) shownVersion {
 	v := shownVersion{Version: release, Schema: namespace.Schema, Go: runtime.Version()}
 	if ok {

@@ -17,23 +17,22 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// The codes of answers.
 const (
 	unknown = ratelimit.RateLimitResponse_UNKNOWN
 	granted = ratelimit.RateLimitResponse_OK
 	over    = ratelimit.RateLimitResponse_OVER_LIMIT
 )
 
-// outcome is what came of a decision.
+// outcome is the result of a decision.
 type outcome struct {
-	code   ratelimit.RateLimitResponse_Code // unknown: err says why
-	status *limiter.Status                  // of the tightest limit; nil: nothing is known of any
-	wait   time.Duration                    // until the same hits are granted; 0: no wait helps
+	code   ratelimit.RateLimitResponse_Code // unknown: see err
+	status *limiter.Status                  // of the tightest limit; nil: unknown
+	wait   time.Duration                    // until the same hits are granted; 0: waiting does not help
 	err    error
 }
 
-// answer puts the outcomes of a request together. It is over the limit if one of them is; else an error
-// of one fails the request. A rule in shadow mode harms no request.
+// answer combines the outcomes of a request. The request is over the limit if one outcome is.
+// Otherwise an error of one fails the request. Rules in shadow mode never deny or fail it.
 func answer(decisions []decision, outcomes []outcome) (*ratelimit.RateLimitResponse, error) {
 	out := &ratelimit.RateLimitResponse{OverallCode: granted}
 	var failed error
@@ -69,8 +68,8 @@ func statusOf(d decision, o outcome) *ratelimit.RateLimitResponse_DescriptorStat
 	return out
 }
 
-// currentLimit returns the limit in force: the rule's as the rule says, a stored one as near as the protocol
-// has it.
+// currentLimit returns the limit in force. A rule's limit is reported as the rule declares it, a
+// stored one as closely as the protocol allows.
 func currentLimit(r *rule, s limiter.Status) *ratelimit.RateLimitResponse_RateLimit {
 	if isOf(s, r.limit) {
 		return r.said
@@ -98,12 +97,13 @@ func isOf(s limiter.Status, l limiter.Limit) bool {
 	return s.Capacity == l.Capacity && s.Refill == l.Refill && s.Period == l.Period
 }
 
-// maxPolicies is how many different limits a header field names: clients of HTTP refuse fields of some KB.
+// maxPolicies limits the number of policies in a header field, because HTTP clients refuse fields
+// of a few KB.
 const maxPolicies = 16
 
-// headers returns the header fields of a request's limits: X-RateLimit-Limit, -Remaining and -Reset as
-// version 3 of draft-polli-ratelimit-headers has them, which is what Envoy itself can add, and
-// Retry-After if the request is over one.
+// headers returns the header fields of a request's limits: X-RateLimit-Limit, -Remaining and -Reset
+// follow version 3 of draft-polli-ratelimit-headers, as Envoy's own do. Retry-After is added if the
+// request is over a limit.
 func headers(decisions []decision, outcomes []outcome) (out []*core.HeaderValue) {
 	var policies []string
 	first, limit, wait, waits := limiter.Status{}, int64(-1), time.Duration(0), true
@@ -139,7 +139,7 @@ func headers(decisions []decision, outcomes []outcome) (out []*core.HeaderValue)
 	return out
 }
 
-// policy returns a limit as the header field has it: 10;w=60;name="per address". Of a quota there is no w.
+// policy formats a limit for the header field: 10;w=60;name="per address". A quota has no w.
 func policy(l *ratelimit.RateLimitResponse_RateLimit, period time.Duration) string {
 	out := strconv.FormatInt(int64(l.RequestsPerUnit), 10)
 	if unit, ok := periods[l.Unit]; ok {
@@ -154,8 +154,8 @@ func policy(l *ratelimit.RateLimitResponse_RateLimit, period time.Duration) stri
 	return out
 }
 
-// tightest returns the limit that denies longest, or of which least is left; nil if there is none. Soft
-// ones deny nothing, and come last.
+// tightest returns the limit that denies longest, or the one with the least left. It returns nil if
+// there is none. Soft limits deny nothing, so they come last.
 func tightest(all []limiter.Status) *limiter.Status {
 	if len(all) == 0 {
 		return nil
@@ -163,7 +163,6 @@ func tightest(all []limiter.Status) *limiter.Status {
 	return new(slices.MinFunc(all, tighter))
 }
 
-// tighter compares limits.
 func tighter(a, b limiter.Status) int {
 	wait := func(s limiter.Status) time.Duration {
 		if s.RetryAfter < 0 {
@@ -181,8 +180,8 @@ func boolean(is bool) int {
 	return 0
 }
 
-// isNever reports whether no wait of a client helps, or it is unknown which does.
+// isNever reports whether waiting does not help, or not within the longest period.
 func isNever(d time.Duration) bool { return d < 0 || d > longest }
 
-// seconds rounds up, so that no client comes back too early.
+// seconds rounds up: a client must not come back too early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

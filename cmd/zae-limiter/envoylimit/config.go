@@ -10,25 +10,25 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Config is the configuration of a service: the rules of every domain, read by [ReadFolder]. It
-// does not change, and is safe for concurrent use.
+// Config is the configuration of a service: the rules of every domain, as [ReadFolder] read them.
+// It is immutable, and safe for concurrent use.
 type Config struct {
 	domains map[string]*node
-	files   []file // that it was read from
+	files   []file // the source
 }
 
-// node is a descriptor of the configuration, with its nested ones. A domain is the node above its
-// descriptors.
+// node is a descriptor of the configuration, with its nested descriptors. The root of a domain's
+// descriptors is the domain.
 type node struct {
-	values    map[entry]*node // by key and value, which is empty for a key alone
-	wildcards []wildcard      // in the order in which they are written
+	values    map[entry]*node // by key and value; the value is empty for a key alone
+	wildcards []wildcard      // in the order of the file
 	rule      *rule           // nil: no limit
-	shares    string          // what stands for the value in the name of a bucket; empty: the value does
-	file      string          // where it is written
+	shares    string          // replaces the value in the name of a bucket; empty: nothing does
+	file      string          // for messages
 	line      int
 }
 
-// entry is an entry of a descriptor, and a key with its value in the configuration.
+// entry is a key and a value, of a request or of the configuration.
 type entry struct{ key, value string }
 
 // wildcard is a value that ends in *.
@@ -39,17 +39,17 @@ type wildcard struct {
 
 // rule is a rate limit of the configuration.
 type rule struct {
-	path      string // of metrics: the domain, and the keys and values as they are written
+	path      string // for metrics: the domain, keys and values as in the file
 	name      string
 	replaces  []string
 	unlimited bool
 	shadow    bool
-	class     string                                 // of its requests, which leave the floor of it in a stored limit
+	class     string                                 // class of the requests; they leave its floor in a stored limit
 	limit     limiter.Limit                          // zero if unlimited
-	said      *ratelimit.RateLimitResponse_RateLimit // the limit as answers have it
+	said      *ratelimit.RateLimitResponse_RateLimit // the limit in answers
 }
 
-// LimitName is the name of the limit that hits are taken from. Stored limits have this name too.
+// LimitName is the name of the limit that hits are taken from, also in stored limits.
 const LimitName = "requests"
 
 // periods are the lengths of the units.
@@ -77,10 +77,10 @@ func (r *rule) set(requests uint32, unit ratelimit.RateLimitResponse_RateLimit_U
 	}
 }
 
-// find returns the rule for a descriptor, nil if there is none. Its entries are followed from the
-// top, and the last one has the rule: a descriptor with more or fewer entries does not match. An
-// entry matches the same key and value first, then the first wildcard, then the key alone. It
-// returns the values that name the bucket, too.
+// find returns the rule for a descriptor, or nil. It follows the entries from the top, and returns
+// the rule of the last one: a descriptor with more or fewer entries does not match. Of the nodes
+// for an entry it takes the same key and value first, then the first wildcard, then the key alone.
+// It also returns the entries that name the bucket.
 func (n *node) find(entries []entry) (*rule, []entry) {
 	named := make([]entry, len(entries))
 	for i, e := range entries {

@@ -10,19 +10,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// decision says what to do for one descriptor of a request. Zero: no rule matches, and it is granted.
+// decision is what to do for one descriptor of a request. The zero decision grants it: no rule
+// matches.
 type decision struct {
 	rule     *rule // nil: none matches
 	entity   string
 	resource string
-	hits     int64 // 0: look
+	hits     int64 // 0: only look
 	override bool  // the limit came with the request
 }
 
-// takes reports whether the limiter is asked.
+// takes reports whether the decision needs the limiter.
 func (d decision) takes() bool { return d.rule != nil && !d.rule.unlimited }
 
-// decide returns a decision for each descriptor of a request, or how the request is not acceptable.
+// decide returns a decision for each descriptor of a request, or an error if the request is
+// invalid.
 func (c *Config) decide(r *ratelimit.RateLimitRequest) ([]decision, error) {
 	if r.GetDomain() == "" {
 		return nil, fmt.Errorf("domain is empty, want the domain of a configuration")
@@ -66,7 +68,7 @@ func (n *node) decide(domain string, d *common.RateLimitDescriptor) (out decisio
 	return out, nil
 }
 
-// overridden is the rule of a descriptor that brings its own limit.
+// overridden returns the rule of a descriptor that brings its own limit.
 func overridden(domain string, limit *common.RateLimitDescriptor_RateLimitOverride) (*rule, error) {
 	unit := ratelimit.RateLimitResponse_RateLimit_Unit(limit.GetUnit())
 	period, ok := periods[unit]
@@ -84,8 +86,8 @@ func overridden(domain string, limit *common.RateLimitDescriptor_RateLimitOverri
 	return r, nil
 }
 
-// hits returns how many hits a descriptor takes. In the protocol a request with zero hits looks like one without
-// the field, so both take one. A descriptor with zero hits takes none.
+// hits returns how many hits a descriptor takes. In the protocol, a request with zero hits looks like
+// one without the field, so both take one hit. A descriptor with zero hits takes none.
 func hits(r *ratelimit.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	if h := d.GetHitsAddend(); h != nil {
 		return int64(min(h.GetValue(), limiter.MaxTokens))
@@ -93,7 +95,7 @@ func hits(r *ratelimit.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
 	return max(1, int64(r.GetHitsAddend()))
 }
 
-// replace takes out the rules that another rule of the request replaces.
+// replace removes the decisions whose rule is replaced by another rule of the request.
 func replace(all []decision) {
 	var names []string
 	for _, d := range all {

@@ -82,7 +82,6 @@ func Watch(ctx context.Context, folder string, current *Config, every time.Durat
 	}
 }
 
-// state is the content of a folder.
 type state struct {
 	files []file
 	err   error

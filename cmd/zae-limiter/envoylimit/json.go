@@ -11,12 +11,12 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// maxBody is how long the body of a request may be, as long as a message of gRPC.
+// maxBody is the longest body of a request: as long as a gRPC message may be.
 const maxBody = 4 << 20
 
-// ServeHTTP answers a POST of a RateLimitRequest in JSON, the /json of envoyproxy/ratelimit. The status is
-// 200 or 429 with a RateLimitResponse, whose headers the answer has too. Without a decision it is
-// 400, 413, 503 or 500, with one line of text.
+// ServeHTTP answers a POST of a RateLimitRequest in JSON, like /json of envoyproxy/ratelimit. The
+// status is 200 or 429 with a RateLimitResponse, whose headers are also set on the answer. Without
+// a decision the status is 400, 413, 503 or 500, with one line of text.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -54,7 +54,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if out.GetOverallCode() == over {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	_, _ = w.Write(text) // the client may have gone
+	_, _ = w.Write(text) // the client may be gone
 }
 
 func httpStatus(err error) int {

@@ -39,7 +39,7 @@ func bucketOf(domain string, entries []entry) (entity, resource string) {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
 
-// joined returns parts as one name. No other parts have the same.
+// joined joins parts to a name. Different parts give different names.
 func joined(parts []string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {
@@ -54,15 +54,15 @@ func joined(parts []string) string {
 	return name
 }
 
-// maxName is how long a name may be, in bytes. The limiter accepts more, but counts some
-// characters thrice.
+// maxName is the longest name, in bytes. The limiter accepts longer ones, but counts some
+// characters three times.
 const maxName = 256
 
-// isName reports whether the limiter accepts a name, and it cannot be taken for a hash.
+// isName reports whether the limiter accepts a name. A name that looks like a hash does not count.
 func isName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.HasPrefix(s, hashed) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// hashed is what hashes begin with.
+// hashed is the prefix of hashes.
 const hashed = "sha256:"

@@ -17,11 +17,11 @@ import (
 
 // file is a file of the configuration.
 type file struct {
-	name string // for messages
+	name string
 	text []byte
 }
 
-// rules are what a file says: the rules of one domain.
+// rules is the content of a file: the rules of one domain.
 type rules struct {
 	Domain      string       `yaml:"domain"`
 	Descriptors []descriptor `yaml:"descriptors"`
@@ -33,17 +33,17 @@ type descriptor struct {
 	Value       string       `yaml:"value"`
 	Limit       *rateLimit   `yaml:"rate_limit"`
 	Shadow      flag         `yaml:"shadow_mode"`
-	Metric      flag         `yaml:"detailed_metric"` // is read, and does nothing
+	Metric      flag         `yaml:"detailed_metric"` // accepted and ignored
 	Descriptors []descriptor `yaml:"descriptors"`
 	Shares      flag         `yaml:"share_threshold"`
-	ValueMetric flag         `yaml:"value_to_metric"` // is read, and does nothing
+	ValueMetric flag         `yaml:"value_to_metric"` // accepted and ignored
 	Class       string       `yaml:"class"`
 	Lines       yamldoc.Lines
 }
 
 type rateLimit struct {
 	Unit       unit       `yaml:"unit"`
-	Multiplier string     `yaml:"unit_multiplier"` // a number, of which the unit says how large it may be
+	Multiplier string     `yaml:"unit_multiplier"` // a number; the unit determines the largest
 	Requests   uint32     `yaml:"requests_per_unit"`
 	Unlimited  flag       `yaml:"unlimited"`
 	Name       string     `yaml:"name"`
@@ -56,7 +56,7 @@ type replaced struct {
 	Lines yamldoc.Lines
 }
 
-// parse reads a configuration: each file is the rules of one domain.
+// parse reads a configuration. Each file has the rules of one domain.
 func parse(files ...file) (*Config, error) {
 	c := &Config{domains: map[string]*node{}, files: files}
 	var wrong []error
@@ -71,7 +71,7 @@ func parse(files ...file) (*Config, error) {
 	return c, nil
 }
 
-// parser reads one file. What has another form than rules is named before what they mean.
+// parser reads one file. It reports errors of form before errors of meaning.
 type parser struct {
 	file  string
 	wrong []error
@@ -110,7 +110,7 @@ func (p *parser) descriptors(above *node, path string, list []descriptor) {
 	}
 }
 
-// descriptor reads a descriptor, with its nested ones, into the node above.
+// descriptor adds a descriptor and its nested descriptors to a node.
 func (p *parser) descriptor(above *node, path string, d descriptor) {
 	prefix, wild := strings.CutSuffix(d.Value, "*")
 	n := &node{file: p.file, line: d.Lines[""]}
@@ -146,7 +146,7 @@ func (p *parser) descriptor(above *node, path string, d descriptor) {
 	p.descriptors(n, path, d.Descriptors)
 }
 
-// add puts a node below another. It returns the one that is there already.
+// add puts a node below another. If the place is taken, it returns the node there.
 func (n *node) add(key, value string, below *node) *node {
 	if prefix, wild := strings.CutSuffix(value, "*"); wild {
 		for _, other := range n.wildcards {
@@ -168,10 +168,8 @@ func (n *node) add(key, value string, below *node) *node {
 	return nil
 }
 
-// longest is the longest period of a limit.
 const longest = 10 * 365 * 24 * time.Hour
 
-// unit is the unit of a rate limit.
 type unit ratelimit.RateLimitResponse_RateLimit_Unit
 
 const wantUnit = "want second, minute, hour, day, week, month or year"
@@ -185,10 +183,10 @@ func (u *unit) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// flag is a truth value as envoyproxy/ratelimit has it: y and n too.
+// flag is a boolean as envoyproxy/ratelimit reads it: y and n are accepted too.
 type flag bool
 
-// UnmarshalYAML reads one as the parser does.
+// UnmarshalYAML reads a flag.
 func (f *flag) UnmarshalYAML(n *yaml.Node) error {
 	if n.Decode((*bool)(f)) != nil {
 		return fmt.Errorf("found %s, want true or false", yamldoc.Found(n))
@@ -196,7 +194,7 @@ func (f *flag) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// rule reads a rate limit; nil is none.
+// rule reads a rate limit. It returns nil for nil.
 func (p *parser) rule(l *rateLimit, path string) *rule {
 	if l == nil {
 		return nil

@@ -27,13 +27,13 @@ type Service struct {
 	limiter  Acquirer
 	config   atomic.Pointer[Config]
 	decided  func(context.Context, Decision)
-	unstored *lru.Cache[bucket, time.Time] // buckets for which nothing is stored, and until when that is believed
+	unstored *lru.Cache[bucket, time.Time] // buckets without stored limits, with the time until which that holds
 }
 
 type bucket struct{ entity, resource string }
 
-// That a bucket has no stored limit is remembered of so many buckets, for so long: a read takes
-// longer than a grant from prefetched tokens.
+// The service remembers that a bucket has no stored limit, for so many buckets and so long: a read
+// takes longer than a grant from prefetched tokens.
 const (
 	maxUnstored = 10_000
 	unstoredFor = 10 * time.Second
@@ -41,26 +41,25 @@ const (
 
 // Options are the settings of a service. The zero value of each is its default.
 type Options struct {
-	// Decided is called for every descriptor that the limiter was asked about, for logs and
-	// metrics: an answer to Envoy does not say why there was no decision. It must be quick. It may
-	// be nil.
+	// Decided is called after every decision of the limiter, for logs and metrics: an answer to
+	// Envoy does not say why a decision failed. It must be quick. It may be nil.
 	Decided func(context.Context, Decision)
 }
 
 // Decision is the result for one descriptor.
 type Decision struct {
-	// Rule is the rule as it is written, "edge|path=/api/*|user": there are as many as the
-	// configuration has. It is "edge|override" of a limit that came with the request.
+	// Rule is the rule as the configuration has it, "edge|path=/api/*|user", so their number is
+	// bounded. For a limit that came with the request it is "edge|override".
 	Rule             string
 	Entity, Resource string
-	Hits             int64 // 0: a look
+	Hits             int64 // 0: only a look
 	Over             bool  // also in shadow mode
 	Shadow           bool
-	Err              error // why there was no decision; nil: there was
+	Err              error // why there was no decision; nil: there was one
 }
 
-// New returns a service that takes from a limiter by a configuration. It panics if one of them is
-// nil.
+// New returns a service that takes tokens from a limiter by a configuration. It panics if one of
+// them is nil.
 func New(l Acquirer, c *Config, o Options) *Service {
 	if l == nil || c == nil {
 		panic("bug: envoylimit needs a limiter and a configuration")
@@ -80,16 +79,16 @@ func (s *Service) SetConfig(c *Config) { s.config.Store(c) }
 // inParallel is how many descriptors of one request are decided at once.
 const inParallel = 16
 
-// ShouldRateLimit decides about a request. Each descriptor is charged on its own, all at the same
-// time: a denied one takes nothing, and the others keep the hits that they have taken. The request
-// is OVER_LIMIT if one descriptor is.
+// ShouldRateLimit decides about a request. Descriptors are charged separately and in parallel: a
+// denied one takes nothing, and the others keep the hits that they took. The request is OVER_LIMIT
+// if one descriptor is.
 //
-// A descriptor that no rule matches is OK, and so is every descriptor of an unknown domain. An
+// A descriptor without a matching rule is OK, and so is every descriptor of an unknown domain. An
 // empty domain, no descriptors, negative hits and an override without a unit are INVALID_ARGUMENT,
-// and nothing is taken. If there is no decision about a descriptor and none is over its limit, the
-// error is UNAVAILABLE if trying again may help, CANCELED or DEADLINE_EXCEEDED if the client has
-// given up, otherwise INTERNAL; then Envoy's failure_mode_deny decides. The limiter's policies come
-// before that.
+// and nothing is taken. If a descriptor has no decision and none is over its limit, the request
+// fails: with UNAVAILABLE if a retry may help, with CANCELED or DEADLINE_EXCEEDED if the client
+// gave up, otherwise with INTERNAL. Then Envoy's failure_mode_deny decides. The limiter's policy
+// for a table that does not answer comes before that.
 //
 // It blocks as long as the limiter does, bounded by ctx.
 func (s *Service) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitRequest) (
@@ -114,7 +113,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitReq
 			})
 		}
 	}
-	_ = parallel.Wait() // nothing returns an error
+	_ = parallel.Wait() // no function returns an error
 	out, err := answer(decisions, outcomes)
 	if err != nil {
 		return nil, failure(ctx, err)
@@ -122,7 +121,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *ratelimit.RateLimitReq
 	return out, nil
 }
 
-// take asks the limiter for the hits of one descriptor, and reports what came of it.
+// take takes the hits of one descriptor, and reports the result to Decided.
 func (s *Service) take(ctx context.Context, d decision) outcome {
 	out := s.outcomeOf(ctx, d)
 	if s.decided != nil {
@@ -142,7 +141,7 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 			out.wait = denied.RetryAfter
 		}
 		return out
-	case errors.Is(err, limiter.ErrTooLarge): // never granted; a look says what the limit is
+	case errors.Is(err, limiter.ErrTooLarge): // never granted; a look returns the limit
 		d.hits = 0
 		return outcome{code: over, status: s.outcomeOf(ctx, d).status}
 	case errors.Is(err, limiter.ErrDisabled):
@@ -159,8 +158,8 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 	return out
 }
 
-// acquire takes the hits from the limit that came with the request, else from the bucket's stored
-// limit, else from the limit of the rule.
+// acquire takes the hits. Their limit is the one that came with the request, else the one stored
+// for the bucket, else the rule's.
 func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, error) {
 	r := limiter.Request{Entity: d.entity, Resource: d.resource, Costs: limiter.Costs{LimitName: d.hits},
 		Class: d.rule.class}
@@ -176,7 +175,7 @@ func (s *Service) acquire(ctx context.Context, d decision) (*limiter.Lease, erro
 	return s.limiter.Acquire(ctx, r)
 }
 
-// failure returns the error of a request for which there is no decision.
+// failure returns the error for a request without a decision.
 func failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

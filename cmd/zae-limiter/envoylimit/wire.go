@@ -14,9 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// Register registers the service with a server of gRPC. Requests may have any bytes in their strings: Envoy
-// sends header fields as they came. With ratelimit.RegisterRateLimitServiceServer they would be refused before
-// the service sees them, and Envoy lets requests without an answer pass.
+// Register registers the service with a gRPC server. Strings in requests may have any bytes,
+// because Envoy sends header fields as they came. ratelimit.RegisterRateLimitServiceServer would
+// refuse such requests before the service sees them, and Envoy lets requests without an answer
+// pass.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: ratelimit.RateLimitService_ServiceDesc.ServiceName,
@@ -45,8 +46,8 @@ func handle(srv any, ctx context.Context, dec func(any) error, interceptor grpc.
 	return interceptor(ctx, in, info, serve)
 }
 
-// unmarshal reads a request, whose strings need not be UTF-8: they have the bytes of the wire. A package of
-// protobuf that refuses such strings gets each of their bytes as a character.
+// unmarshal reads a request and keeps the bytes of its strings, which need not be UTF-8. Before
+// decoding it widens each byte to a character, because protobuf refuses other strings.
 func unmarshal(wire []byte) (*ratelimit.RateLimitRequest, error) {
 	in := new(ratelimit.RateLimitRequest)
 	if err := proto.Unmarshal(wire, in); err == nil {
@@ -64,7 +65,8 @@ func unmarshal(wire []byte) (*ratelimit.RateLimitRequest, error) {
 	return in, nil
 }
 
-// widened returns a message with a character for each byte of its strings. A malformed one stays malformed.
+// widened returns a message in which each byte of a string is a character. A malformed message
+// stays malformed.
 func widened(wire []byte, d protoreflect.MessageDescriptor) (out []byte) {
 	for len(wire) > 0 {
 		num, typ, n := protowire.ConsumeField(wire)
