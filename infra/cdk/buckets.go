@@ -28,9 +28,9 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 	}
 	if n := l.props.ArchiveExpiryDays; n > 0 {
 		rule.Expiration = awscdk.Duration_Days(jsii.Number(n))
-		if l.props.ArchiveVersioned { // otherwise expired objects would be kept, and billed, as versions
-			rule.NoncurrentVersionExpiration = awscdk.Duration_Days(jsii.Number(versionsKeptDays))
-		}
+		// Otherwise expired objects would be kept, and billed, as versions. An archive has some even after its
+		// versioning is switched off.
+		rule.NoncurrentVersionExpiration = awscdk.Duration_Days(jsii.Number(versionsKeptDays))
 	}
 	return rule
 }
@@ -42,7 +42,6 @@ func (l *Limiter) archiveLifecycle() *awss3.LifecycleRule {
 // because the other destinations receive only the position of a batch that was given up, and the
 // stream drops its records after a day. Nothing expires there: each object is usage or an audit
 // event to be replayed.
-// that is to be replayed.
 func (l *Limiter) newBucket(id string, rule *awss3.LifecycleRule, versioned bool) awss3.Bucket {
 	var unversioned []finding
 	if id == holding.FailedRecords {
