@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
 	"github.com/zeroae/zae-limiter-go/internal/function"
@@ -24,6 +26,12 @@ func (p *Props) Validate() error {
 	if t := p.ExistingTable; t != nil && t.TableStreamArn() == nil && !(p.Aggregator.Off && p.Archiver.Off) {
 		problems = append(problems, errors.New("ExistingTable: it has no stream that the functions could read: give the "+
 			"ARN of its stream (awsdynamodb.Table_FromTableAttributes), or turn both functions off"))
+	}
+	for field, key := range map[string]awskms.IKey{"Key": p.Key, "LogKey": p.LogKey, "EnvironmentKey": p.EnvironmentKey} {
+		if alias, ok := key.(awskms.IAlias); ok {
+			problems = append(problems, fmt.Errorf("%s: %s is an alias: want the key, because IAM grants nothing on an alias",
+				field, *alias.AliasName()))
+		}
 	}
 	problems = append(problems, p.alerts()...)
 	if p.Archiver.Off && (p.ArchiveTransitionDays > 0 || p.ArchiveExpiryDays > 0) {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
 	"github.com/zeroae/zae-limiter-go/infra/cdk/internal/option"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // Properties of which each is right, and which do not go together, are refused with both; up to the bound
@@ -102,6 +104,23 @@ func TestAlertsGoToOneTarget(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
+}
+
+// IAM knows keys and not their aliases: rights on an alias are none.
+func TestKeysAreNotAliases(t *testing.T) {
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Keys"), nil)
+	made := awskms.NewKey(stack, jsii.String("Made"), nil)
+	for _, alias := range []awskms.IAlias{
+		made.AddAlias(jsii.String("alias/made")),
+		awskms.Alias_FromAliasName(stack, jsii.String("Imported"), jsii.String("alias/imported")),
+	} {
+		for field, props := range map[string]cdk.Props{
+			"Key": {Key: alias}, "LogKey": {Key: made, LogKey: alias}, "EnvironmentKey": {EnvironmentKey: alias},
+		} {
+			check.Says(t, props.Validate(), field+": "+*alias.AliasName()+" is an alias")
+		}
+	}
+	check.NoError(t, (&cdk.Props{Key: made, LogKey: made, EnvironmentKey: made}).Validate())
 }
 
 // What may be given once is refused twice, and what was set stays.
