@@ -157,3 +157,29 @@ func TestDeletionProtectionIsMissed(t *testing.T) {
 		warnings(t, s.limits, c.want)
 	}
 }
+
+// Programs that use an existing table have rights on that table's key, and those that write to the
+// limiter's buckets on the limiter's.
+func TestRightsOnTheKeyOfAnExistingTable(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		s := newStacks(t)
+		s.props.ExistingTable = existing(s.platform, func(p *awsdynamodb.TableProps) {
+			p.Encryption, p.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, s.key(s.platform, "TableKey")
+		})
+		if own {
+			s.props.Key = s.key(s.limits, "OwnKey")
+		}
+		cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
+		check.Must(t, s.synth())
+		uses := func(stack, kind, key, service string) int {
+			return len(regexp.MustCompile(`"kms:ViaService":\{"Fn::Join":\["",\["`+service+`\.",[^}]*\},"\.amazonaws\.com"\]\]\}\}\},`+
+				`"Effect":"Allow","Resource":\{[^}]*`+key).FindAllString(s.template(t, stack)[kind], -1))
+		}
+		const role = "AWS::IAM::Role"
+		check.Equal(t, uses("Limits", role, "TableKey", "dynamodb"), 4, "statements of functions on the table's key")
+		check.Equal(t, uses("Limits", role, "TableKey", "s3"), 0, "statements on objects and the table's key")
+		check.Equal(t, uses("Limits", role, "OwnKey", "dynamodb"), 0, "statements on the table and the limiter's key")
+		check.Equal(t, uses("Limits", role, "OwnKey", "s3") == 2, own, "statements on objects and the limiter's key")
+		check.Equal(t, uses("Limits", "AWS::IAM::ManagedPolicy", "TableKey", "dynamodb"), 6, "policies of applications")
+	}
+}

@@ -20,7 +20,8 @@ type Props struct {
 	TableName string `key:"tableName" default:"zae-limiter" is:"tableName"`
 	// ExistingTable is a table made elsewhere, with our keys, indexes and a
 	// stream of new and old images. Everything below that shapes the table is
-	// then without effect.
+	// then without effect, and its EncryptionKey, if it has one, takes the place
+	// of Key where the table is used.
 	ExistingTable awsdynamodb.ITable
 	// Code has the functions' programs, if you build them yourself.
 	Code Code

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
 
@@ -132,23 +133,27 @@ var keyFamilies = []any{"Action::kms:GenerateDataKey*", "Action::kms:ReEncrypt*"
 // its stream, and if writes is set, to write the table; none without a key. They apply only to
 // DynamoDB's calls on behalf of the caller, which cannot use the key directly.
 func (l *Limiter) keyOfTable(writes bool) []statement {
+	key := l.Key
+	if t := l.props.ExistingTable; t != nil && t.EncryptionKey() != nil {
+		key = t.EncryptionKey()
+	}
 	actions := []string{"kms:Decrypt", "kms:DescribeKey"}
 	if writes {
 		actions = append(actions, "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 	}
-	return l.onKey("dynamodb", actions)
+	return l.onKey(key, "dynamodb", actions)
 }
 
 // keyOfObjects returns the right on the customer key that putting an object needs.
 func (l *Limiter) keyOfObjects() []statement {
-	return l.onKey("s3", []string{"kms:GenerateDataKey"})
+	return l.onKey(l.Key, "s3", []string{"kms:GenerateDataKey"})
 }
 
-func (l *Limiter) onKey(service string, actions []string) []statement {
-	if l.Key == nil {
+func (l *Limiter) onKey(key awskms.IKey, service string, actions []string) []statement {
+	if key == nil {
 		return nil
 	}
-	return []statement{l.via(allow(actions, l.Key.KeyArn()), service)}
+	return []statement{l.via(allow(actions, key.KeyArn()), service)}
 }
 
 // via restricts rights on a key to calls by an AWS service of this region for the caller. KMS uses
