@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -90,7 +91,7 @@ func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 			return true
 		}
 	}
-	for _, text := range l.props.texts() {
+	for _, text := range append(l.props.texts(), l.buckets()...) {
 		for _, token := range *awscdk.Tokenization_ReverseString(jsii.String(text)).Tokens() {
 			if r, ok := token.(awscdk.Reference); ok && same(awscdk.Stack_Of(r.Target()), other) {
 				return true
@@ -98,6 +99,20 @@ func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 		}
 	}
 	return false
+}
+
+// buckets returns the names of the buckets that hold the given programs.
+func (l *Limiter) buckets() (out []string) {
+	c := l.props.Code
+	for _, program := range []awslambda.Code{c.Aggregator, c.Archiver, c.Setup} {
+		if program == nil {
+			continue
+		}
+		if at := program.Bind(l).S3Location; at != nil {
+			out = append(out, *at.BucketName)
+		}
+	}
+	return out
 }
 
 func same(a, b constructs.IConstruct) bool { return *a.Node().Path() == *b.Node().Path() }
@@ -139,6 +154,11 @@ func (p *Props) texts() (out []string) {
 		add(n.VPC.VpcId())
 		for _, group := range n.SecurityGroups {
 			add(group.SecurityGroupId())
+		}
+		if n.Subnets != nil && n.Subnets.Subnets != nil {
+			for _, subnet := range *n.Subnets.Subnets {
+				add(subnet.SubnetId())
+			}
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/infra/cdk"
@@ -66,6 +67,17 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 				VpcId: jsii.String("vpc-1"), AvailabilityZones: zones, PrivateSubnetIds: jsii.Strings("subnet-1")})
 			s.props.Network = cdk.NetworkProps{VPC: vpc, SecurityGroups: []awsec2.ISecurityGroup{
 				awsec2.NewSecurityGroup(s.platform, jsii.String("Group"), &awsec2.SecurityGroupProps{Vpc: vpc})}}
+		}, usual, "Limits"},
+		{"subnets of a network that is imported", func(s *stacks) {
+			vpc := awsec2.Vpc_FromVpcAttributes(s.limits, jsii.String("VPC"), &awsec2.VpcAttributes{
+				VpcId: jsii.String("vpc-1"), AvailabilityZones: jsii.Strings("eu-west-1a")})
+			s.props.Network = cdk.NetworkProps{VPC: vpc, Subnets: &awsec2.SubnetSelection{
+				Subnets: awsec2.NewVpc(s.platform, jsii.String("Network"), nil).PrivateSubnets()}}
+		}, usual, "Limits"},
+		{"programs in a bucket", func(s *stacks) {
+			code := awslambda.Code_FromBucket(awss3.NewBucket(s.platform, jsii.String("Programs"), nil),
+				jsii.String("setup.zip"), nil)
+			s.props.Code.Setup = code
 		}, usual, "Limits"},
 		{"a boundary", func(s *stacks) {
 			s.props.IAM.PermissionBoundary = awsiam.NewManagedPolicy(s.platform, jsii.String("Bounds"),
