@@ -172,8 +172,9 @@ func TestRightsOnTheKeyOfAnExistingTable(t *testing.T) {
 		cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire)
 		check.Must(t, s.synth())
 		uses := func(stack, kind, key, service string) int {
-			return len(regexp.MustCompile(`"kms:ViaService":\{"Fn::Join":\["",\["`+service+`\.",[^}]*\},"\.amazonaws\.com"\]\]\}\}\},`+
-				`"Effect":"Allow","Resource":\{[^}]*`+key).FindAllString(s.template(t, stack)[kind], -1))
+			via := `"kms:ViaService":\{"Fn::Join":\["",\["` + service + `\.",[^}]*\},"\.amazonaws\.com"\]\]\}\}\},`
+			granted := regexp.MustCompile(via + `"Effect":"Allow","Resource":\{[^}]*` + key)
+			return len(granted.FindAllString(s.template(t, stack)[kind], -1))
 		}
 		const role = "AWS::IAM::Role"
 		check.Equal(t, uses("Limits", role, "TableKey", "dynamodb"), 4, "statements of functions on the table's key")

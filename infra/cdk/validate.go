@@ -29,7 +29,7 @@ func (p *Props) Validate() error {
 	}
 	for field, key := range map[string]awskms.IKey{"Key": p.Key, "LogKey": p.LogKey, "EnvironmentKey": p.EnvironmentKey} {
 		if alias, ok := key.(awskms.IAlias); ok {
-			problems = append(problems, fmt.Errorf("%s: %s is an alias: want the key, because IAM grants nothing on an alias",
+			problems = append(problems, fmt.Errorf("%s: %s is an alias: want its key, IAM grants nothing on an alias",
 				field, *alias.AliasName()))
 		}
 	}
