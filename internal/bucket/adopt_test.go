@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Adopt reports whether anything differs, and leaves its receiver alone: code that decides by it
-// still sees the old limit.
+// Adopt reports whether anything changed. It does not modify its receiver, because code that uses
+// the result still needs the old limit.
 func TestAdoptReportsAChange(t *testing.T) {
 	rate := Limit{Name: "a", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
 	quota := Limit{Name: "a", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
@@ -25,15 +25,15 @@ func TestAdoptReportsAChange(t *testing.T) {
 				t.Errorf("from %v to %v: it has %v", was, want, got.Slots[0].Limit)
 			}
 			if s.Slots[0].Limit != was || changed && s.Matches([]Limit{want}) {
-				t.Errorf("from %v to %v: the state itself was changed", was, want)
+				t.Errorf("from %v to %v: the receiver was modified", was, want)
 			}
 		}
 	}
 }
 
-// Of a rate that was lowered the level is cut to what fits, beside what is held; a raised one gets
-// nothing. A remainder has room below the top only. The debt of a soft limit is forgiven when it
-// becomes a hard one, and else stays. A quota leaves nothing of its own behind.
+// If a rate is lowered, its level is cut to the new capacity minus the held tokens. If it is
+// raised, its level stays. A remainder is kept only below the capacity. The debt of a soft limit is
+// forgiven when the limit becomes hard, and otherwise stays. A former quota leaves nothing behind.
 func TestAdoptedRates(t *testing.T) {
 	rate := func(capacity, period int64) Limit {
 		return Limit{Name: "a", Capacity: capacity, Amount: 10, Period: period}
@@ -52,8 +52,8 @@ func TestAdoptedRates(t *testing.T) {
 		{"lowered above the level", rate(100, 1000), rate(80, 1000), 60, 0, 60, 500, 0},
 		{"lowered to the level", rate(100, 1000), rate(60, 1000), 60, 0, 60, 0, 0},
 		{"lowered below the level", rate(100, 1000), rate(40, 1000), 60, 0, 40, 0, 0},
-		{"lowered beside what is held", rate(100, 1000), rate(80, 1000), 60, 30, 50, 0, 30},
-		{"lowered below what is held", rate(100, 1000), rate(20, 1000), 60, 30, 0, 0, 20},
+		{"lowered, with held tokens", rate(100, 1000), rate(80, 1000), 60, 30, 50, 0, 30},
+		{"lowered below the held tokens", rate(100, 1000), rate(20, 1000), 60, 30, 0, 0, 20},
 		{"a longer period", rate(100, 1000), rate(100, 3000), 60, 0, 60, 1500, 0},
 		{"in debt", rate(100, 1000), rate(200, 1000), -3, 0, -3, 500, 0},
 		{"soft in debt", soft, larger, -3, 0, -3, 500, 0},
@@ -73,7 +73,7 @@ func TestAdoptedRates(t *testing.T) {
 	}
 }
 
-// A remainder is carried over to another period, rounded down and below it.
+// A remainder is converted to the new period, rounded down, and stays below it.
 func TestRescaleRest(t *testing.T) {
 	for _, c := range []struct{ rest, from, to, want int64 }{
 		{7, 10, 10, 7}, {7, 10, 5, 3}, {7, 10, 100, 70}, {9, 10, 1, 0}, {7, 0, 5, 7},
@@ -83,7 +83,7 @@ func TestRescaleRest(t *testing.T) {
 	}
 }
 
-// A limit that is brought stands where it belongs by its name.
+// An added limit is inserted in order of name.
 func TestAdoptedLimitsAreInOrder(t *testing.T) {
 	rate := func(name string) Limit { return Limit{Name: name, Capacity: 10 * Milli, Amount: Milli, Period: 1000} }
 	s := New([]Limit{rate("b"), rate("z")}, 0, 1, 1000)
@@ -94,5 +94,5 @@ func TestAdoptedLimitsAreInOrder(t *testing.T) {
 	for _, sl := range s.Slots {
 		names += sl.Name + " "
 	}
-	check.Equal(t, names, "a b c wcu z ", "in the order")
+	check.Equal(t, names, "a b c wcu z ", "the order")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// naive is the second version of a bucket shard: one rational level per limit
-// and the instant it is good for, worked out the obvious way.
+// naive is a second implementation of a bucket shard: a rational level per limit and their instant,
+// computed the obvious way.
 type naive struct {
 	shard, shards int
 	at            int64
@@ -31,8 +31,8 @@ func newNaive(s bucket.State) *naive {
 	return n
 }
 
-// rate halves step by step, from the definition of a doubling: shard k of n
-// keeps the larger half, shard k+n gets the smaller one.
+// rate halves a rate step by step: when the count doubles, shard k of n keeps the larger half, and
+// shard k+n gets the smaller one.
 func (n *naive) rate(l bucket.Limit) bucket.Rate {
 	if l.Name == bucket.WCU {
 		return bucket.Rate{Capacity: l.Capacity, Amount: l.Amount, Period: l.Period}
@@ -51,10 +51,10 @@ func (n *naive) rate(l bucket.Limit) bucket.Rate {
 	return bucket.Rate{Capacity: share(l.Capacity), Amount: share(l.Amount), Period: l.Period}
 }
 
-// advance refills to now, with the rules for clocks that disagree.
+// advance refills to now, with the rules for clocks that differ.
 func (n *naive) advance(now int64) {
 	switch ahead := n.at - now; {
-	case ahead > bucket.MaxSkew: // a broken clock: no credit, fractions are dropped
+	case ahead > bucket.MaxSkew: // a broken clock: no refill, and fractions are dropped
 		n.at = now
 		for name, l := range n.levels {
 			n.levels[name] = buckettest.Exact{Level: floor(l), Rate: n.rate(n.limits[name])}.After(0).Level
@@ -75,7 +75,7 @@ func floor(r *big.Rat) *big.Rat {
 	return new(big.Rat).SetInt(q)
 }
 
-// covers reports whether all limits with a cost are covered at now.
+// covers reports whether the levels cover all costs at now.
 func (n *naive) covers(costs map[string]int64, now int64) bool {
 	c := *n
 	c.levels = map[string]*big.Rat{}
@@ -91,13 +91,12 @@ func (n *naive) covers(costs map[string]int64, now int64) bool {
 	return true
 }
 
-// same compares a state with the naive version. After a rounding that is part of
-// the design the naive version takes over the state's level, if that is less by
-// under a millitoken and never more.
+// same compares a state with the naive version. Where the design rounds, the naive version takes
+// over the state's level, which must be lower by less than a millitoken.
 func (n *naive) same(t *testing.T, what string, s bucket.State, rounded bool) {
 	t.Helper()
 	if s.RF != n.at || len(s.Slots) != len(n.levels) {
-		t.Fatalf("%s: %s, naive version is at %d with %d limits", what, s, n.at, len(n.levels))
+		t.Fatalf("%s: %s, the naive version is at %d with %d limits", what, s, n.at, len(n.levels))
 	}
 	for i, sl := range s.Slots {
 		if sl.Rest < 0 || sl.Rest >= sl.Period {
@@ -115,8 +114,7 @@ func (n *naive) same(t *testing.T, what string, s bucket.State, rounded bool) {
 	}
 }
 
-// script is a source of decisions for a random history, from a generator or from
-// the fuzzer's bytes.
+// script is a source of decisions for a random history: a generator, or the fuzzer's bytes.
 type script struct {
 	bytes []byte
 	rng   *rand.Rand
@@ -144,8 +142,8 @@ func (c *script) limit(name string) bucket.Limit {
 		Period: 1 + c.below(100_000)}
 }
 
-// playHistory plays one history on a state and on the naive version, and compares
-// them after every step. Shards that are split off are checked and dropped.
+// playHistory runs one history on a state and on the naive version, and compares them after every
+// step. Split-off shards are checked and dropped.
 func playHistory(t *testing.T, c *script, steps int) {
 	limits := []bucket.Limit{c.limit("a"), c.limit("b")}
 	now := int64(1_700_000_000_000)
@@ -192,7 +190,7 @@ func takeBoth(t *testing.T, c *script, s *bucket.State, n *naive, now int64, wha
 	}
 	v := s.Decide(needs, now)
 	check.MustEqual(t, v.Granted, n.covers(named, now),
-		"%s: %s: Decide(%v, %d) = %+v, naive version says otherwise", what, s, needs, now, v)
+		"%s: %s: Decide(%v, %d) = %+v, the naive version differs", what, s, needs, now, v)
 	broken := s.RF-now > bucket.MaxSkew
 	switch {
 	case v.Granted:
@@ -207,12 +205,12 @@ func takeBoth(t *testing.T, c *script, s *bucket.State, n *naive, now int64, wha
 		n.same(t, what+" take", *s, false)
 	case v.At == bucket.Never:
 		if n.covers(named, now+1<<50) {
-			t.Fatalf("%s: denied for ever, but covered in the end", what)
+			t.Fatalf("%s: denied forever, but covered at the end", what)
 		}
-	case !broken: // nobody can promise anything by a broken clock
+	case !broken: // with a broken clock no advice is exact
 		obey(t, *s, needs, now, v)
 		if !n.covers(named, v.At) || n.covers(named, v.At-1) && v.At-1 >= now {
-			t.Fatalf("%s: %s: told %d, naive version disagrees", what, s, v.At)
+			t.Fatalf("%s: %s: advised %d, the naive version differs", what, s, v.At)
 		}
 	}
 }
@@ -223,7 +221,7 @@ func splitBoth(t *testing.T, c *script, s *bucket.State, n *naive, what string) 
 	for i, sl := range s.Slots {
 		k, m := keep.Slots[i], moved.Slots[i]
 		if k.Used+m.Used != sl.Used {
-			t.Fatalf("%s: %s: consumption counted %d becomes %d and %d", what, sl.Name, sl.Used, k.Used, m.Used)
+			t.Fatalf("%s: %s: a counter of %d becomes %d and %d", what, sl.Name, sl.Used, k.Used, m.Used)
 		}
 		if sl.Name == bucket.WCU {
 			continue
@@ -235,7 +233,7 @@ func splitBoth(t *testing.T, c *script, s *bucket.State, n *naive, what string) 
 		full := buckettest.Milli(s.Rate(i).Capacity)
 		if whole.Cmp(full) <= 0 && (a.Cmp(buckettest.Milli(keep.Rate(i).Capacity)) > 0 ||
 			b.Cmp(buckettest.Milli(moved.Rate(i).Capacity)) > 0) {
-			t.Fatalf("%s: %s: %s of %s split into %s of %d and %s of %d: more than a share", what, sl.Name,
+			t.Fatalf("%s: %s: %s of %s split into %s of %d and %s of %d: more than its share", what, sl.Name,
 				whole.FloatString(4), full.FloatString(0), a.FloatString(4), keep.Rate(i).Capacity, b.FloatString(4),
 				moved.Rate(i).Capacity)
 		}
@@ -287,8 +285,8 @@ func FuzzHistory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { playHistory(t, &script{bytes: b}, 400) })
 }
 
-// Nothing about a state overflows or panics, whatever the numbers are.
-func TestStatesOfAnyNumbers(t *testing.T) {
+// No numbers make a state overflow or panic.
+func TestStatesNeverOverflow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for range 20_000 {
 		r, rest := legal(wild(rng), wild(rng), wild(rng), wild(rng))
@@ -318,8 +316,8 @@ func TestStatesOfAnyNumbers(t *testing.T) {
 	}
 }
 
-// A shard that is within its share splits into two that are within theirs, down
-// to the last fraction; else the pair could earn more than the whole.
+// A shard within its share splits into two shards within their shares, down to the last fraction.
+// Otherwise the two could refill more than the one.
 func TestSplitStaysWithinShares(t *testing.T) {
 	for capacity := int64(2); capacity < 40; capacity++ {
 		for tokens := int64(-5); tokens <= capacity; tokens++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// wild returns numbers of every size, the edges of int64 among them.
+// wild returns numbers of every size, including the bounds of int64.
 func wild(rng *rand.Rand) int64 {
 	switch rng.IntN(6) {
 	case 0:
@@ -34,16 +34,15 @@ func level(tokens, rest, period int64) *big.Rat {
 	return buckettest.NewExact(tokens, rest, bucket.Rate{Period: period}).Level
 }
 
-// legal makes a rate and a remainder of any numbers.
+// legal turns any numbers into a valid rate and remainder.
 func legal(capacity, amount, period, rest int64) (bucket.Rate, int64) {
 	abs := func(n int64) int64 { return max(n, -max(n, -math.MaxInt64)) }
 	r := bucket.Rate{Capacity: abs(capacity), Amount: abs(amount), Period: max(abs(period), 1)}
 	return r, abs(rest) % r.Period
 }
 
-// checkRefill compares Refill with the rationals. Within 64 bits they are equal;
-// where capacity and level are further apart than that, credit stops at 2^63-1,
-// which is less than is due, never more.
+// checkRefill compares Refill with exact rationals. Within 64 bits they are equal. If capacity and
+// level are further apart, the credit stops at 2^63-1, which is less than exact.
 func checkRefill(t *testing.T, tokens, rest int64, r bucket.Rate, elapsed int64) {
 	t.Helper()
 	g := bucket.Refill(tokens, rest, r, elapsed)
@@ -61,13 +60,12 @@ func checkRefill(t *testing.T, tokens, rest int64, r bucket.Rate, elapsed int64)
 	}
 }
 
-// checkWait compares Wait with the rationals: the told wait is enough, a
-// millisecond less is not.
+// checkWait compares Wait with exact rationals: the wait is enough, and a millisecond less is not.
 func checkWait(t *testing.T, tokens, rest int64, r bucket.Rate, need int64) {
 	t.Helper()
 	w := bucket.Wait(tokens, rest, r, need)
 	e := buckettest.NewExact(tokens, rest, r)
-	tokens = min(tokens, r.Capacity) // what is above is not there
+	tokens = min(tokens, r.Capacity) // tokens above the capacity do not count
 	if tokens < 0 && need > math.MaxInt64+tokens {
 		if w < 0 {
 			t.Fatalf("Wait(%d, %d, %v, %d) = %d", tokens, rest, r, need, w)
@@ -76,7 +74,7 @@ func checkWait(t *testing.T, tokens, rest int64, r bucket.Rate, need int64) {
 	}
 	switch {
 	case need <= tokens:
-		check.MustEqual(t, w, 0, "Wait(%d, %d, %v, %d): it is there", tokens, rest, r, need)
+		check.MustEqual(t, w, 0, "Wait(%d, %d, %v, %d): the tokens are there", tokens, rest, r, need)
 	case need > r.Capacity || r.Amount == 0:
 		check.MustEqual(t, w, bucket.Never, "Wait(%d, %d, %v, %d)", tokens, rest, r, need)
 	case w == bucket.Never-1:
@@ -92,15 +90,15 @@ func checkWait(t *testing.T, tokens, rest int64, r bucket.Rate, need int64) {
 	}
 }
 
-// checkShares splits a whole along random paths and checks after every split
-// that the shares of all existing shards add up, and differ by rounding only.
+// checkShares splits a whole along random paths. After every split, the shares of all existing
+// shards add up, and differ only by rounding.
 func checkShares(t *testing.T, whole int64, path []byte) {
 	t.Helper()
 	counts := map[int]int{0: 1}
 	for _, p := range path {
 		k := int(p) % len(counts)
 		i := 0
-		for id := range 1 << 20 { // the k-th existing shard by id
+		for id := range 1 << 20 { // the k-th existing shard in order of id
 			if _, ok := counts[id]; ok {
 				if i == k {
 					k = id
@@ -172,7 +170,7 @@ func TestSaturatingSums(t *testing.T) {
 	ends := []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}
 	for i := range 20_000 {
 		a, b := wild(rng), wild(rng)
-		if n := len(ends); i < n*n { // all pairs of them first
+		if n := len(ends); i < n*n { // all pairs of bounds first
 			a, b = ends[i/n], ends[i%n]
 		}
 		x, y := big.NewInt(a), big.NewInt(b)

@@ -17,9 +17,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected output of the scripts in testdata/take")
 
-// The scripts in testdata/take tell stories: a comment says why, a block of
-// commands follows, then ---- and the output. Run with -rewrite to record new
-// output; read the diff before it is committed.
+// A script in testdata/take has a comment that says why, then a block of commands,
+// ---- and their output. Run with -rewrite to record new output, and read the diff
+// before committing it.
 //
 //	limit NAME capacity=N refill=N every=DUR   add a limit; the bucket is full when first used
 //	at DUR take NAME=N ...                     take tokens, or be denied and change nothing
@@ -27,12 +27,12 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output of the sc
 //	at DUR show                                the levels, refilled to then, writing nothing
 //	at DUR refill                              write the refill, as the aggregator does
 //	at DUR split                               double the current shard; the sibling is kept
-//	at DUR adopt NAME capacity=N ...           bring a changed or new limit in force
-//	at DUR expire                              the item is deleted, and created again by need
+//	at DUR adopt NAME capacity=N ...           put a changed or new limit in force
+//	at DUR expire                              the item is deleted, and created again when needed
 //	shard K                                    the commands that follow are for shard K
 //
-// A denial is obeyed at once: at the told instant the request must succeed, one
-// millisecond earlier it must not.
+// After each denial the request must succeed at the advised instant, and not one
+// millisecond earlier.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/take/*.txt")
 	if err != nil || len(files) == 0 {
@@ -173,12 +173,12 @@ func (p *player) take(s *bucket.State, now int64, costs []int64) string {
 	return fmt.Sprintf("denied by %s  retry %s%s", who, time.Duration(v.At-now)*time.Millisecond, p.levels(*s, now))
 }
 
-// obey checks the advice of a denial: at the told instant the request succeeds,
-// one millisecond earlier it does not.
+// obey follows the advice in a denial: the request succeeds at that instant, and not one
+// millisecond earlier.
 func obey(t *testing.T, s bucket.State, costs []int64, now int64, v bucket.Verdict) {
 	t.Helper()
 	if v.At <= now {
-		t.Fatalf("denied at %d until %d, which is not later", now, v.At)
+		t.Fatalf("denied at %d until %d, want a later instant", now, v.At)
 	}
 	if again := s.Decide(costs, v.At); !again.Granted {
 		t.Fatalf("denied at %d until %d, but denied then too, until %d: %s", now, v.At, again.At, s)

@@ -7,17 +7,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// The conformance vectors of the Python client's refill: tokens, last, now, capacity,
-// amount, period -> tokens, last. It consumes time in whole milliseconds and so moves
-// its clock to the instant at which the credit was due, rounded down; ours moves to now
-// and keeps the remainder. Where the credit differs, theirs mints or drops, and the
-// table says which.
+// These are the conformance vectors of the Python client's refill: tokens, last, now, capacity,
+// amount, period -> tokens, last. Python moves its clock to the instant at which the credit was
+// due, rounded down to whole milliseconds. We move the clock to now and keep the remainder. Where
+// the credits differ, Python mints or loses tokens, and the table says which.
 func TestRefillAgainstPythonVectors(t *testing.T) {
 	for _, v := range []struct {
 		tokens, last, now, capacity, amount, period int64
 		python, pythonLast                          int64
 		ours, rest                                  int64
-		why                                         string // set where ours is not theirs
+		why                                         string // set if we differ from Python
 	}{
 		{0, 1000, 1000, 100_000, 100_000, 60_000, 0, 1000, 0, 0, ""},
 		{0, 1000, 1001, 100_000, 100_000, 60_000, 1, 1000, 1, 40_000,
@@ -46,7 +45,7 @@ func TestRefillAgainstPythonVectors(t *testing.T) {
 		if got := v.tokens + g.Credit; got != v.ours || g.Rest != v.rest {
 			t.Errorf("%+v: ours is %d rest %d", v, got, g.Rest)
 		}
-		// Where nothing is said, theirs is exact: level, and no fraction of time left.
+		// Without a reason, Python is exact: it has this level, and no fraction of time left.
 		clock := max(v.now, v.last)
 		exact := v.ours == v.python && v.rest == 0 && (v.pythonLast == clock || v.python == v.tokens)
 		if exact != (v.why == "") {
@@ -55,8 +54,8 @@ func TestRefillAgainstPythonVectors(t *testing.T) {
 	}
 }
 
-// calculate_retry_after(deficit, amount, period) in seconds. Python waits for the
-// floor and one millisecond more; ours is the least time that is enough.
+// calculate_retry_after(deficit, amount, period) in seconds. Python waits one millisecond more than
+// the floor. We wait the shortest time that is enough.
 func TestWaitAgainstPythonVectors(t *testing.T) {
 	for _, v := range []struct {
 		deficit, amount, period int64
@@ -116,7 +115,7 @@ func TestTakeAgainstPythonVectors(t *testing.T) {
 	}
 }
 
-// The lifetime rule is Python's to the second.
+// The lifetime equals Python's, to the second.
 func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
 	limit := func(capacity, amount, seconds int64) bucket.Limit {
 		return bucket.Limit{Name: "x", Capacity: capacity * bucket.Milli, Amount: amount * bucket.Milli,
@@ -134,8 +133,8 @@ func TestTTLSecondsAgainstPythonVectors(t *testing.T) {
 		{[]bucket.Limit{limit(1, 1_000_000, 1)}, 7, 0},
 		{[]bucket.Limit{limit(100, 100, 60), limit(1000, 10, 60)}, 7, 42_000},
 		{[]bucket.Limit{limit(60, 1, 1), {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}}, 7,
-			420}, // a quota has no part in that
-		{[]bucket.Limit{limit(60, 0, 1), limit(100, 100, 60)}, 7, 0}, // what is never filled keeps it for good
+			420}, // a quota does not count
+		{[]bucket.Limit{limit(60, 0, 1), limit(100, 100, 60)}, 7, 0}, // a limit that never fills keeps the bucket forever
 		{nil, 7, 0},
 		{[]bucket.Limit{limit(100, 100, 60)}, 0, 0},
 	} {

@@ -11,7 +11,7 @@ func TestFloorOfAClass(t *testing.T) {
 	for floors, want := range map[string]map[string]int64{
 		"":                                {"": 0, "batch": 0},
 		"batch=40":                        {"": 0, "batch": 40, "bath": 40},
-		"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1": {"b": 1}, // no more than eight
+		"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1": {"b": 1}, // at most eight
 		"batch=40,free=60,live=0":         {"": 0, "batch": 40, "free": 60, "live": 0, "fre": 60, "z": 60},
 	} {
 		if !AreFloors(floors) {

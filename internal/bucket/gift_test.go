@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// What is given fills a rate up, and no more: a full one gets nothing, and one whose capacity
-// was lowered below its level keeps it.
+// A gift fills a rate up to its capacity. A full rate gets nothing, and a rate above a lowered
+// capacity keeps its level.
 func TestGiftsFillARateUp(t *testing.T) {
 	rate := Limit{Name: "rpm", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 60_000}
 	for _, c := range []struct {
@@ -31,11 +31,11 @@ func TestGiftsFillARateUp(t *testing.T) {
 	}
 }
 
-// Quotas may be topped up above their capacity, until their period ends. One from the first use begins with the
-// smallest gift, but not with none, or one that takes away. Made whole it begins another period, if it had begun
-// one, in which what was taken before does not count. Else a period stays as it is, also where the state does
-// not say yet when that of a calendar ends.
-func TestGiftsToQuotas(t *testing.T) {
+// A quota may be topped up above its capacity, until its period ends. A positive gift begins the
+// period of a first-use quota; a gift of zero or less does not. Refilling it ends the period, and
+// tokens taken in it no longer count. Otherwise the period stays, even if a calendar's end is not
+// yet in the state.
+func TestGiftsTopUpQuotas(t *testing.T) {
 	const first, monthly, february = "+3600", "m0h0D1@UTC", 31 * 24 * 3_600_000
 	for _, c := range []struct {
 		reset       string
@@ -60,14 +60,14 @@ func TestGiftsToQuotas(t *testing.T) {
 		s.Slots[i].End = c.end
 		got := s.Give(map[string]Gift{"q": c.gift}).Slots[i]
 		if c.want.Limit = l; got != c.want || s.Slots[i].Tokens != c.tokens {
-			t.Errorf("%+v to %s until %d: %d, %d extra, until %d, %d resets; want %d, %d, %d, %d; the state itself has %d",
+			t.Errorf("%+v to %s until %d: %d, %d extra, until %d, %d resets; want %d, %d, %d, %d; the receiver has %d",
 				c.gift, c.reset, c.end, got.Tokens, got.Extra, got.End, got.Resets, c.want.Tokens, c.want.Extra, c.want.End,
 				c.want.Resets, s.Slots[i].Tokens)
 		}
 	}
 }
 
-// A limit is full without what was topped up. What ended unspent was not spent.
+// Top-ups do not count towards full. Tokens that expired unused are not spent.
 func TestFullAndSpent(t *testing.T) {
 	s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}, 1000)
 	for _, c := range []struct {
@@ -78,11 +78,11 @@ func TestFullAndSpent(t *testing.T) {
 			t.Errorf("%+v: not %v", c, c.want)
 		}
 	}
-	check.Equal(t, (Slot{Used: 12, Ended: 5}).Spent(), 7, "12 were spent, of which 5 ended unspent")
+	check.Equal(t, (Slot{Used: 12, Ended: 5}).Spent(), 7, "12 taken, of which 5 expired unused")
 }
 
-// A refill instant that is ahead stays if clocks may differ by that; a later one is of no sound
-// clock, and now takes its place.
+// A refill instant ahead of now stays if clocks may differ by that much. A later one comes from a
+// broken clock, and is replaced by now.
 func TestClock(t *testing.T) {
 	for _, c := range []struct {
 		rf, from, to int64
@@ -97,9 +97,9 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A drained rate holds nothing at the instant, and nothing before: what refills until then is taken away in
-// advance. What is lower by then as it is stays.
-func TestDrainsTakeWhatThereWouldBe(t *testing.T) {
+// A drained rate holds nothing until the instant: the refill until then is taken away in advance. A
+// level that is already lower stays.
+func TestDrainedRatesAreEmptyAtTheInstant(t *testing.T) {
 	rate := Limit{Name: "rpm", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 10_000} // 1 per second
 	for _, c := range []struct {
 		level, until, want int64
@@ -109,7 +109,7 @@ func TestDrainsTakeWhatThereWouldBe(t *testing.T) {
 		{-19_999, 20_000, -20_000}, // it would hold a millitoken by then
 		{-20_000, 20_000, -20_000}, // drained already
 		{-20_001, 20_000, -20_001},
-		{-20_000, 30_000, -30_000}, // the later instant counts
+		{-20_000, 30_000, -30_000}, // the later instant wins
 		{-20_000, 5_000, -20_000},  // the earlier one does not
 		{10_000, 1, -1},
 	} {
@@ -122,7 +122,7 @@ func TestDrainsTakeWhatThereWouldBe(t *testing.T) {
 	}
 }
 
-// Only what refills and denies is drained.
+// Only limits that refill and deny are drained.
 func TestDrainsLeaveOtherKindsAlone(t *testing.T) {
 	rate := Limit{Name: "rpm", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 60_000}
 	soft, boundless := rate, rate
@@ -132,14 +132,14 @@ func TestDrainsLeaveOtherKindsAlone(t *testing.T) {
 		{Name: "month", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"},
 		{Name: "jobs", Capacity: 10 * Milli, Period: 60_000, InFlight: true}}, 0, 1, 0)
 	if got := s.Drains(60_000); len(got) != 1 || got["rpm"].Milli != -20_000 {
-		t.Errorf("drained %v, want rpm alone, by 20 tokens", got)
+		t.Errorf("drained %v, want only rpm, by 20 tokens", got)
 	}
 }
 
-// By steps of a millisecond and with fractions as they are, a drained shard holds nothing before the instant,
-// less than a millitoken at the instant, and refills from there as a bucket does that somebody has emptied.
-// Halves of it, from a split at any time, do the same, and so do two halves that merge.
-func TestDrainsToTheMillisecond(t *testing.T) {
+// A drained shard holds nothing before the instant, in steps of a millisecond and with any
+// fraction, and less than a millitoken at the instant. From there it refills like an emptied
+// bucket. So do its halves after a split at any time, and two halves that merge.
+func TestDrainsAreExactToTheMillisecond(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 40))
 	for range 3000 {
 		l := Limit{Name: "rpm", Capacity: 1 + rng.Int64N(50*Milli), Amount: 1 + rng.Int64N(50*Milli)}
@@ -171,7 +171,7 @@ func TestDrainsToTheMillisecond(t *testing.T) {
 		sum := int64(0)
 		for _, part := range []State{keep, moved} {
 			level, _ := part.LevelAt(i, until)
-			if sum += level; level > (until-s.RF)/l.Period+1 { // the larger share of an odd amount is ahead by that
+			if sum += level; level > (until-s.RF)/l.Period+1 { // the larger half of an odd amount refills that much sooner
 				t.Fatalf("%v until %d: shard %d has %d after a split", l, until, part.Shard, level)
 			}
 		}
@@ -182,7 +182,7 @@ func TestDrainsToTheMillisecond(t *testing.T) {
 	}
 }
 
-// exactly is a level after a while, whatever the capacity.
+// exactly is a level after some time, ignoring the capacity.
 func exactly(tokens, rest int64, r Rate, elapsed int64) *big.Rat {
 	n := new(big.Int).Mul(big.NewInt(elapsed), big.NewInt(r.Amount))
 	more := new(big.Rat).SetFrac(n.Add(n, big.NewInt(rest)), big.NewInt(r.Period))

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// holding returns a random state of one limit of which something may be held, good at 1000 s,
-// no level of it above what it may be.
+// holding returns a random state of one limit at 1000 s, possibly with held tokens. Its level is
+// within bounds.
 func holding(rng *rand.Rand) bucket.State {
 	l := bucket.Limit{Name: "a", Capacity: 1000 * (2 + rng.Int64N(50)), Amount: 1 + rng.Int64N(60_000)}
 	l.Period = 1 + rng.Int64N(60_000)
@@ -28,8 +28,8 @@ func holding(rng *rand.Rand) bucket.State {
 	return s
 }
 
-// exactly is the level at an instant as the formula of ahead.md has it, in rationals:
-// min(line, capacity), and capacity - held + what is refilled from the end of holding on.
+// exactly is the level at an instant by the formula of ahead.md, in rationals: the least of the
+// line, the capacity, and capacity - held + the refill since the hold ended.
 func exactly(s bucket.State, at int64) *big.Rat {
 	sl, r := s.Slots[0], s.Rate(0)
 	level := buckettest.NewExact(sl.Tokens, sl.Rest, r).After(at - s.RF).Level
@@ -42,9 +42,9 @@ func exactly(s bucket.State, at int64) *big.Rat {
 	return level
 }
 
-// With what may be held a bucket is never more than full, at no instant: a level follows
-// the formula exactly, in one step or in many, and a wait for it is exact.
-func TestLevelsLeaveRoomForWhatIsHeld(t *testing.T) {
+// Level and held tokens never exceed the capacity. The level follows the formula exactly, in one
+// step or many, and waits are exact.
+func TestLevelsLeaveRoomForHeldTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	bounded := 0
 	for range 20_000 {
@@ -78,12 +78,12 @@ func TestLevelsLeaveRoomForWhatIsHeld(t *testing.T) {
 		check.MustEqual(t, s.Wait(0, s.Rate(0).Capacity+1), bucket.Never, "waits for more than the capacity")
 	}
 	if bounded < 2_000 {
-		t.Errorf("what is held bounded %d levels only", bounded)
+		t.Errorf("held tokens bounded only %d levels", bounded)
 	}
 }
 
-// A full bucket has waited until nothing is held of it any more.
-func TestFullMeansThatNothingIsHeld(t *testing.T) {
+// A bucket fills up only after its holds have ended.
+func TestBucketsFillOnlyAfterHoldsEnd(t *testing.T) {
 	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 1_000}
 	s := bucket.New([]bucket.Limit{l}, 0, 1, 15_000)
 	s.Slots[0].Tokens, s.Slots[0].Held, s.HeldUntil = 5_000, 4_000, 20_000
@@ -94,16 +94,15 @@ func TestFullMeansThatNothingIsHeld(t *testing.T) {
 		}
 	}
 	check.Equal(t, s.FullAt(15_000), 24_000, "full at")
-	s.HeldUntil = 15_000 + bucket.MaxAhead + bucket.MaxSkew + 1 // no sound clock has written that
+	s.HeldUntil = 15_000 + bucket.MaxAhead + bucket.MaxSkew + 1 // no sound clock wrote that
 	if got, _ := s.LevelAt(0, 20_000); got != 10_000 || s.SomeHeld(15_000) {
 		t.Errorf("level at 20 s is %d, some held %v", got, s.SomeHeld(15_000))
 	}
 }
 
-// A split keeps what is held on the account of the shard whose counter has counted it, and
-// neither mints a token nor loses one while the first shard's share has room for that. Of a debt
-// the new shard gets half.
-func TestSplitsAndMergesKeepWhatIsHeld(t *testing.T) {
+// A split leaves the held tokens with the shard that counted them. It mints nothing, and loses
+// nothing while that shard's share has room for them. The new shard gets half of a debt.
+func TestSplitsAndMergesKeepHeldTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 7))
 	for range 20_000 {
 		s := holding(rng)
@@ -118,13 +117,13 @@ func TestSplitsAndMergesKeepWhatIsHeld(t *testing.T) {
 		if k.Held != whole.Held || keep.HeldUntil != s.HeldUntil || m.Held != max(0, held-keep.Rate(0).Capacity) {
 			t.Fatalf("%s held=%d split into %+v and %+v", s, whole.Held, k, m)
 		}
-		most := min(held, keep.Rate(0).Capacity) // what the first can hold beside its level
+		most := min(held, keep.Rate(0).Capacity) // the most that the first can hold above its level
 		share := keep.Rate(0).Capacity
 		switch lost := whole.Tokens - k.Tokens - m.Tokens; {
 		case whole.Tokens >= 0 && lost != max(0, held-share), whole.Tokens < 0 && k.Tokens != share-held && lost != 0:
 			t.Fatalf("%s held=%d split into %s and %s: %d lost", s, held, keep, moved, lost)
 		case whole.Tokens < 0 && (m.Tokens > whole.Tokens/2 || m.Tokens < whole.Tokens/2-1):
-			t.Fatalf("%s held=%d split into %s and %s: that is not half of the debt", s, held, keep, moved)
+			t.Fatalf("%s held=%d split into %s and %s: not half of the debt", s, held, keep, moved)
 		}
 		if k.Tokens > share-held || m.Tokens > moved.Rate(0).Capacity || most+max(k.Tokens, 0) > share {
 			t.Fatalf("%s held=%d split into %s and %s: more than full", s, held, keep, moved)
@@ -144,7 +143,7 @@ func TestSplitsAndMergesKeepWhatIsHeld(t *testing.T) {
 	}
 }
 
-// spendable is how much of the only limit of some shards can be taken at an instant, beside what is held.
+// spendable is how many tokens can be taken from shards with one limit at an instant.
 func spendable(at int64, shards ...bucket.State) (sum int64) {
 	for _, s := range shards {
 		tokens, _ := s.LevelAt(0, at)
@@ -153,14 +152,14 @@ func spendable(at int64, shards ...bucket.State) (sum int64) {
 	return sum
 }
 
-// At no instant after a split can more be taken from both parts than could be from the whole. And of a debt
-// the new shard gets no more than it must for that: a second version looks for how far its level could be
-// raised, up to where the levels add up to the whole, and finds nothing more than is lost by rounding.
+// After a split, the two shards together never offer more than the whole did. The new shard also
+// gets no more debt than that requires: a second computation raises its level as long as the levels
+// do not exceed the whole, and finds only what rounding loses.
 //
-// Capacity 10, refilled by 1 per second, 8 held for a minute, a level of -3. The first shard has to leave room for
-// 8 of 5, so it is at -3, and stays there until the minute is over. With -3 and 0 the levels would add up,
-// but 1 could be taken after two seconds, though 1 would still be owed. With -1.5 it is in three seconds that
-// anything can be taken, as it was.
+// For example, capacity 10, refilled by 1 per second, 8 held for a minute, a level of -3. The first
+// shard must leave room for 8 of 5, so it is at -3, and stays there for the minute. With -3 and 0
+// the levels would add up, but 1 could be taken after two seconds, while the whole would still owe
+// 1. With -1.5, tokens can be taken after three seconds, as from the whole.
 func TestSplitsMintNothingWhileTokensAreHeld(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 7))
 	owed := 0
@@ -175,7 +174,7 @@ func TestSplitsMintNothingWhileTokensAreHeld(t *testing.T) {
 		keep, moved := s.Split()
 		mints := func() bool {
 			for at := s.RF; at < s.RF+900; at++ {
-				if spendable(at, keep, moved) > spendable(at, s)+1 { // parts are rounded
+				if spendable(at, keep, moved) > spendable(at, s)+1 { // shares are rounded
 					return true
 				}
 			}
@@ -187,20 +186,20 @@ func TestSplitsMintNothingWhileTokensAreHeld(t *testing.T) {
 		if sum := keep.Slots[0].Tokens + moved.Slots[0].Tokens; s.Slots[0].Tokens < 0 && sum < s.Slots[0].Tokens {
 			owed++
 			got := &moved.Slots[0].Tokens
-			more := 4 + l.Amount/l.Period // what is refilled between two instants
+			more := 4 + l.Amount/l.Period // the refill between two instants
 			if *got += more; sum+more <= s.Slots[0].Tokens && s.HeldUntil > s.RF+600 && !mints() {
-				t.Fatalf("%s held=%d until %d split into %s and %s could be more", s, s.Slots[0].Held, s.HeldUntil, keep, moved)
+				t.Fatalf("%s held=%d until %d split into %s and %s: too low", s, s.Slots[0].Held, s.HeldUntil, keep, moved)
 			}
 		}
 	}
 	if owed < 50 {
-		t.Errorf("%d splits of a debt only", owed)
+		t.Errorf("only %d splits of a debt", owed)
 	}
 }
 
-// A process holds for ten minutes at most, by a clock that is off by a bounded skew. What is said to be
-// held for longer is not held.
-func TestHeldForNoLongerThanASoundClockWrites(t *testing.T) {
+// A process holds tokens for at most ten minutes, by a clock with a bounded skew. Longer holds are
+// ignored.
+func TestImpossiblyLongHoldsAreIgnored(t *testing.T) {
 	const at, longest = 1_700_000_000_000, bucket.MaxAhead + bucket.MaxSkew
 	for _, c := range []struct{ rf, until, want int64 }{
 		{at, at, at}, {at, at + 1, at + 1}, {at, at + longest, at + longest}, {at, at + longest + 1, at},

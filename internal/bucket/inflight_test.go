@@ -6,9 +6,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// The example of the doc comment: 10 slots, epochs of 30 s; 4 are taken at 40 s by somebody
-// who dies, in epoch 1, and are free from epoch 3 on.
-func TestSlotsOfTheDeadComeBack(t *testing.T) {
+// The example of the doc comment: 10 slots, epochs of 30 s. 4 are taken in epoch 1, at 40 s, by a
+// process that dies. They are free from epoch 3 on.
+func TestSlotsOfDeadProcessesExpire(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 40_000)
 	s = s.Take([]int64{4 * Milli, 0})
@@ -19,7 +19,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 		check.Equal(t, at.Slots[0].Tokens, tt.level*Milli, "at %d ms: millislots are free", tt.at)
 		check.Equal(t, at.Wait(0, 7*Milli), tt.wait, "at %d ms: 7 are free after ms", tt.at)
 		if level, _ := s.LevelAt(0, tt.at); level != tt.level*Milli {
-			t.Errorf("at %d ms: the level is told as %d, want %d", tt.at, level, tt.level*Milli)
+			t.Errorf("at %d ms: LevelAt is %d, want %d", tt.at, level, tt.level*Milli)
 		}
 	}
 	if v := s.Decide([]int64{11 * Milli, 0}, 40_000); v.Granted || v.At != Never {
@@ -29,13 +29,13 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 	if moved = moved.Take([]int64{3 * Milli, 0}); moved.Slots[0].Tokens != 3*Milli {
 		t.Errorf("%d are free after 4 in epoch 1 and 3 in epoch 2", moved.Slots[0].Tokens)
 	}
-	check.Equal(t, moved.Wait(0, 7*Milli), 21_000, "ms until 7 are free: when the 4 are forgotten")
-	check.Equal(t, moved.Wait(0, 8*Milli), 51_000, "ms until 8 are free: when the 3 are forgotten, too")
+	check.Equal(t, moved.Wait(0, 7*Milli), 21_000, "ms until 7 are free, when the 4 expire")
+	check.Equal(t, moved.Wait(0, 8*Milli), 51_000, "ms until 8 are free, when the 3 expire too")
 }
 
-// What is given back comes from the present epoch, and what is more than was taken in it from
-// the one before: of 4 in epoch 1 and 3 in epoch 2, giving back 5 leaves 2 in epoch 1.
-func TestGivenBackSlotsAreOfTheLatestEpochs(t *testing.T) {
+// Given-back slots are subtracted from the current epoch first, then from the one before: with 4 in
+// epoch 1 and 3 in epoch 2, giving back 5 leaves 2 in epoch 1.
+func TestGivenBackSlotsCountForTheLatestEpochs(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
 	for _, c := range []struct{ back, now, before, free int64 }{
@@ -49,8 +49,8 @@ func TestGivenBackSlotsAreOfTheLatestEpochs(t *testing.T) {
 	}
 }
 
-// What is at work stays at work when the limit changes, for as long as it would have.
-func TestSlotsAtWorkOutliveAChange(t *testing.T) {
+// Slots in use stay in use when the limit changes, as long as they would have without the change.
+func TestSlotsInUseSurviveAChange(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	for _, tt := range []struct{ capacity, period int64 }{
 		{10, 30_000}, {4, 30_000}, {10, 5_000}, {12, 300_000}, {3, 7_000},
@@ -62,7 +62,7 @@ func TestSlotsAtWorkOutliveAChange(t *testing.T) {
 		if sl := got.Slots[0]; changed != (want != fly) || sl.Tokens != (tt.capacity-5)*Milli {
 			t.Errorf("%v: %d are free after a change with 5 at work", want, sl.Tokens)
 		}
-		dead := fly.EndOf(fly.EpochAt(631_000)) + fly.Period // of the one that was taken last
+		dead := fly.EndOf(fly.EpochAt(631_000)) + fly.Period // the end of the slot taken last
 		if sl := got.At(dead - fly.Period).Slots[0]; sl.Tokens > (tt.capacity-5)*Milli {
 			t.Errorf("%v: %d are free when all 5 may still be at work", want, sl.Tokens)
 		}
@@ -83,9 +83,9 @@ func TestSlotsAtWorkOutliveAChange(t *testing.T) {
 	}
 }
 
-// The same where all of it is of the epoch before: 4 taken at 601 s, of epochs of 30 s, are at work
-// until 660 s at most, and as long if the epochs become shorter then.
-func TestSlotsOfTheEpochBeforeOutliveAChange(t *testing.T) {
+// The same for slots of the epoch before: 4 taken at 601 s, with epochs of 30 s, are in use until
+// 660 s at most, and not longer if the epochs become shorter.
+func TestOlderSlotsSurviveAChange(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 601_000).Take([]int64{4 * Milli, 0}).At(632_000)
 	for _, period := range []int64{1000, 5000, 7000, 30_000, 300_000} {
@@ -100,9 +100,9 @@ func TestSlotsOfTheEpochBeforeOutliveAChange(t *testing.T) {
 	}
 }
 
-// Requests that name epochs of 30 and of 60 s in turn do not keep the slots of the dead for
-// ever: 4 that were taken at 605 s, and 1 at 635 s, are free at 720 s at the latest.
-func TestChangesInTurnFreeSlots(t *testing.T) {
+// Requests that alternate between epochs of 30 s and 60 s do not keep dead slots taken forever: 4
+// taken at 605 s and 1 taken at 635 s are free by 720 s.
+func TestAlternatingEpochsFreeSlots(t *testing.T) {
 	half := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	whole := half
 	whole.Period *= 2
@@ -118,19 +118,19 @@ func TestChangesInTurnFreeSlots(t *testing.T) {
 	}
 }
 
-// An epoch that no sound clock has begun is left; what is at work counts from now on.
-func TestSlotsComeBackFromAnAstrayEpoch(t *testing.T) {
+// An epoch that no sound clock has begun is dropped. Slots in use count from now on.
+func TestAstrayEpochsAreDropped(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 1e12).Take([]int64{4 * Milli, 0})
 	if at := s.At(40_000).Slots[0]; at.Tokens != 6*Milli || at.Epoch() != 1 || at.Taken.Of(1) != 4*Milli {
 		t.Errorf("it is %+v", at)
 	}
 	if at := s.At(1e12 - 60_000).Slots[0]; at.Epoch() != fly.EpochAt(1e12) {
-		t.Errorf("a clock that is a minute ahead is taken for broken: %+v", at)
+		t.Errorf("a clock a minute ahead was treated as broken: %+v", at)
 	}
 }
 
-// The first period that ends decides; slots and quotas without an edge have none.
+// The earliest end of a period counts. Slots, and quotas without an edge, have none.
 func TestPeriodEnd(t *testing.T) {
 	quota := func(end int64) Slot { return Slot{Limit: Limit{Name: "q", Reset: "0 0 * * *"}, End: end} }
 	slots := Slot{Limit: Limit{Name: "fly", Period: 30_000, InFlight: true}, End: 5}
@@ -149,20 +149,20 @@ func TestPeriodEnd(t *testing.T) {
 	}
 }
 
-// Slots of an epoch until 60 s, of 30 s each, may be moved from a second after that on, and are
-// lost a second before the next one ends: clocks may differ by that.
+// Slots of an epoch of 30 s that ends at 60 s can be moved from 61 s on. They are lost a second
+// before the next epoch ends, because clocks may differ by that.
 func TestSlotsMoveBeforeTheyAreLost(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}
 	if end := fly.EndOf(1); end != 60_000 || fly.Epoch(end) != 1 {
-		t.Errorf("epoch 1 ends at %d, and that is epoch %d", end, fly.Epoch(end))
+		t.Errorf("epoch 1 ends at %d, in epoch %d", end, fly.Epoch(end))
 	}
 	if moves, lost := fly.MovesAt(60_000), fly.LostAt(60_000); moves != 60_000+EdgeMargin || lost != 90_000-EdgeMargin {
 		t.Errorf("they move from %d on and are lost at %d", moves, lost)
 	}
 }
 
-// Epochs go on before the year 1970, and a count is found by its epoch there too.
-func TestEpochsBeforeTheFirst(t *testing.T) {
+// Epochs before 1970 are numbered too, and each has its counter.
+func TestEpochsBefore1970(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}
 	for at, want := range map[int64]int64{-60_001: -3, -60_000: -2, -30_001: -2, -30_000: -1, -1: -1, 0: 0, 1: 0,
 		29_999: 0, 30_000: 1} {
@@ -173,8 +173,8 @@ func TestEpochsBeforeTheFirst(t *testing.T) {
 	}
 }
 
-// Emptied counts all slots of the shard in the present epoch, whatever was taken before: they
-// are free when it and the next one are over. Only shard 0 has any.
+// Emptied counts all slots of the shard in the current epoch, however many were taken before. They
+// are free when that epoch and the next one are over. Only shard 0 has slots.
 func TestEmptiedSlots(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0}).At(70_000).Take([]int64{3 * Milli, 0})
@@ -194,7 +194,7 @@ func TestEmptiedSlots(t *testing.T) {
 	}
 }
 
-// An epoch is astray if it lies further ahead than any sound clock may be, and not before.
+// An epoch is astray if it is further ahead than any sound clock.
 func TestEpochsBeyondSoundClocksAreAstray(t *testing.T) {
 	const far = 3*MaxEpoch + MaxSkew
 	sl := Slot{Limit: Limit{Name: "fly", Capacity: Milli, Period: 30_000, InFlight: true}, End: 1e12}
@@ -202,12 +202,12 @@ func TestEpochsBeyondSoundClocksAreAstray(t *testing.T) {
 		t.Errorf("%v at the bound, %v beyond", sl.Astray(1e12-far), sl.Astray(1e12-far-1))
 	}
 	if sl.InFlight = false; sl.Astray(0) {
-		t.Error("what lends nothing is astray")
+		t.Error("a limit without slots is astray")
 	}
 }
 
-// Of ten slots four were taken in the epoch until 60 s, and one in that before: six are free now, with
-// another one when that is over, and all when both are.
+// Of ten slots, one was taken in epoch 0 and three in epoch 1. Six are free at 40 s, the seventh at
+// 60 s, and all at 90 s, each plus the margin for clocks.
 func TestSlotsAreFreeWhenTheirEpochIsOver(t *testing.T) {
 	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}}, 0, 1, 40_000)
 	sl := &s.Slots[s.Index("fly")]
@@ -222,10 +222,11 @@ func TestSlotsAreFreeWhenTheirEpochIsOver(t *testing.T) {
 	check.Equal(t, s.untilFreed(s.Index("fly"), 200_000, 7*Milli), 0, "long after that: after ms")
 	sl.Taken[EpochSlot(1)] = 30 * Milli
 	*sl = sl.Levelled(s)
-	check.Equal(t, s.untilFreed(s.Index("fly"), 40_000, 0), 0, "none are there after ms, with more taken than there")
+	check.Equal(t, s.untilFreed(s.Index("fly"), 40_000, 0), 0, "ms until 0 are free, with more taken than there are")
 }
 
-// Where nothing is at work, a change begins in the epoch of its instant, whatever epoch was before.
+// If no slots are in use, a change begins in the epoch of its instant, whatever epoch the slots
+// had.
 func TestIdleSlotsChangeAtOnce(t *testing.T) {
 	s := New([]Limit{{Name: "fly", Capacity: 10 * Milli, Period: 60_000, InFlight: true}}, 0, 1, 70_000)
 	want := Limit{Name: "fly", Capacity: 5 * Milli, Period: 10_000, InFlight: true}

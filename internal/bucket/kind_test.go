@@ -6,14 +6,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A billion settlements of a third of a cent, 3,333 millionths of a dollar, add up to
-// $3,333,000 exactly: in millitokens they are far from what 64 bits hold.
+// A billion settlements of a third of a cent, 3,333 millionths of a dollar, add up to exactly
+// $3,333,000. In millitokens, that is far below what 64 bits hold.
 func TestABillionSettlementsAddUp(t *testing.T) {
 	const dollar, third, n = 1_000_000 * Milli, 3_333 * Milli, 1_000_000
 	budget := Limit{Name: "budget", Capacity: 4_000_000 * dollar, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
 	s, i := alone(budget, 1_700_000_000_000)
 	costs := make([]int64, len(s.Slots))
-	for _, at := range []int64{1, 999} { // a million one by one, and the rest in steps of 999
+	for _, at := range []int64{1, 999} { // a million one by one, the rest in steps of 999
 		costs[i] = at * third
 		for range n {
 			s = s.Take(costs)
@@ -24,9 +24,9 @@ func TestABillionSettlementsAddUp(t *testing.T) {
 	}
 }
 
-// Behind the edge of a quota by the calendar a state is stored for the instant before it: the
-// period goes on for a second. Nothing else that ends sets it back.
-func TestStoredBeforeAnEdge(t *testing.T) {
+// In the second after the edge of a calendar quota, a state is stored as of the instant before the
+// edge, because the period goes on for that second. No other end moves the instant back.
+func TestStatesAreStoredBeforeAnEdge(t *testing.T) {
 	const edge = 1_700_006_400_000
 	hours := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
 	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
@@ -54,9 +54,9 @@ func TestStoredBeforeAnEdge(t *testing.T) {
 	}
 }
 
-// A quota by the calendar keeps what it has until a second after its edge; then it is whole, what
-// it was topped up by has ended, and the next period has begun.
-func TestAQuotaPassesItsEdge(t *testing.T) {
+// A calendar quota keeps its level until a second after its edge. Then it is full, top-ups have
+// expired, and the next period has begun.
+func TestCalendarQuotasRefillAtTheirEdge(t *testing.T) {
 	const edge = 1_700_006_400_000 // of two hours
 	s, i := alone(Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}, edge-5000)
 	s.Slots[i].Tokens, s.Slots[i].Extra = 12*Milli, 5*Milli
@@ -77,7 +77,7 @@ func TestAQuotaPassesItsEdge(t *testing.T) {
 	check.Equal(t, r.atEdge(120, 50).Credit, -20, "120 of 100 gain at the edge")
 }
 
-// A period from the first use begins with the first cost of its limit, and only then.
+// Only a cost of its own limit begins a first-use period.
 func TestAPeriodBeginsWithItsFirstUse(t *testing.T) {
 	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
 	rate := Limit{Name: "r", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
@@ -97,11 +97,12 @@ func TestAPeriodBeginsWithItsFirstUse(t *testing.T) {
 			t.Errorf("costs of %d and %d: the period ends at %d, want %d; of the rate at %d", c.cost, c.rateCost, q, c.end, r)
 		}
 	}
-	check.Equal(t, s.Slots[s.Index("q")].End, 0, "the state itself was changed")
+	check.Equal(t, s.Slots[s.Index("q")].End, 0, "the receiver was modified")
 }
 
-// Behind the edge of a quota the rate beside it is stored as it was just before: 10 per second, 4
-// left half a second behind the edge, are -1 and a millitoken less at the edge.
+// After the edge of a quota, a rate in the same bucket is stored with its level just before the
+// edge: at 10 per second, a level of 4 half a second after the edge is stored as -1 and a
+// millitoken less.
 func TestARateIsStoredBeforeTheEdgeOfAQuota(t *testing.T) {
 	const edge = 1_700_006_400_000
 	limits := []Limit{{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h*/2@UTC"},
@@ -119,9 +120,9 @@ func TestARateIsStoredBeforeTheEdgeOfAQuota(t *testing.T) {
 	}
 }
 
-// Where somebody with other data of the zone has ended a period an hour from an edge of ours,
-// that edge begins nothing again: the next one ends at the edge of ours a day later.
-func TestAnEdgeOfOtherZoneData(t *testing.T) {
+// Suppose a process with other zone data ended a period an hour from our edge. Then our edge begins
+// no new period, and the next one ends at our edge a day later.
+func TestEdgesOfOtherZoneDataBeginOnePeriod(t *testing.T) {
 	const day = 24 * 3600_000
 	noon := int64(1_700_049_600_000) // 12:00 UTC
 	for _, reset := range []string{"m0h11@UTC", "m0h13@UTC"} {
@@ -141,8 +142,8 @@ func TestAnEdgeOfOtherZoneData(t *testing.T) {
 	}
 }
 
-// A quota is whole again when its period ends: as that is told, or else by the calendar, or one
-// period from now on if it begins with its first use.
+// A quota is full again when its period ends: at the stored end, or else at the calendar's, or one
+// period from now for a first-use quota.
 func TestQuotasAreFullWhenTheirPeriodEnds(t *testing.T) {
 	const edge = 1_700_006_400_000
 	hours := Limit{Name: "q", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"}
@@ -158,8 +159,8 @@ func TestQuotasAreFullWhenTheirPeriodEnds(t *testing.T) {
 	}
 }
 
-// A limit that becomes a quota, or one by another calendar, begins a period of its own; one that
-// only changes its amount stays in the period it is in. What is spent stays spent.
+// If a limit becomes a quota, or its calendar changes, a new period begins. If only the amount
+// changes, the period stays. Spent tokens stay spent.
 func TestLimitsBecomeQuotas(t *testing.T) {
 	daily := Limit{Name: "rpd", Capacity: 10_000, Period: QuotaPeriod, Reset: "m0h0@UTC"}
 	hourly, larger := daily, daily
@@ -171,7 +172,7 @@ func TestLimitsBecomeQuotas(t *testing.T) {
 		name   string
 		was    Slot
 		want   Limit
-		to     int64 // the share's capacity after
+		to     int64 // the share's capacity afterwards
 		tokens int64
 		end    int64
 	}{
@@ -190,9 +191,9 @@ func TestLimitsBecomeQuotas(t *testing.T) {
 	}
 }
 
-// What a limit refills by on a shard: of a rate its share of both figures, of a quota nothing until
-// its edge, of slots all on shard 0, the latest after two epochs. Of a limit that the shard has not,
-// or has by another calendar, as if it had it.
+// RateOf returns how a limit refills on a shard. A rate has its share of capacity and amount. A
+// quota refills at its edge. Slots are all on shard 0 and refill after at most two epochs. It also
+// works for a limit that the shard lacks, or has with another calendar.
 func TestRateOf(t *testing.T) {
 	const edge = 1_700_006_400_000                                                    // of every two hours
 	hours := Limit{Name: "a", Capacity: 10, Period: QuotaPeriod, Reset: "m0h*/2@UTC"} // the first of all
@@ -203,7 +204,7 @@ func TestRateOf(t *testing.T) {
 	gone.Name = "gone"
 	rate := Limit{Name: "r", Capacity: 10, Amount: 4, Period: 1000}
 	s := New([]Limit{hours, fly, rate}, 0, 1, edge-5000)
-	s.Slots[s.Index("a")].End = edge + 100 // as somebody with other data of the zone has told
+	s.Slots[s.Index("a")].End = edge + 100 // as a process with other zone data stored it
 	whole := WCULimit()
 	for _, c := range []struct {
 		limit       Limit
@@ -231,9 +232,9 @@ func TestRateOf(t *testing.T) {
 	}
 }
 
-// A quota whose calendar cannot be read, as a newer client may have stored it, has no edge: its
-// period never ends, and the state is stored as it is.
-func TestAQuotaOfAnUnreadableCalendar(t *testing.T) {
+// A quota with an unreadable calendar, perhaps a newer client's, has no edge. Its period never
+// ends, and its state is stored unchanged.
+func TestUnreadableCalendarsHaveNoEdge(t *testing.T) {
 	odd := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "every blue moon"}
 	s, i := one(odd, 5000, 3)
 	if r := s.Rate(i); r.Edge != Never || odd.FirstUse() != 0 || odd.Next(5000) != 0 {
@@ -247,20 +248,20 @@ func TestAQuotaOfAnUnreadableCalendar(t *testing.T) {
 	}
 }
 
-// A quota covers what it has now, also above its capacity; anything else that it may ever have it
-// has at its edge.
-func TestUntilTheEdgeOfAQuota(t *testing.T) {
+// A quota covers its present level, even above its capacity. Any other amount that fits is covered
+// at its edge.
+func TestQuotasWaitForTheirEdge(t *testing.T) {
 	r := Rate{Capacity: 100, Period: QuotaPeriod, Edge: 50}
 	for _, c := range []struct{ tokens, need, want int64 }{
 		{40, 40, 0}, {40, 41, 50}, {40, 100, 50}, {40, 101, Never}, {120, 120, 0}, {120, 121, Never}, {-1, 0, 50},
 	} {
-		check.Equal(t, Wait(c.tokens, 0, r, c.need), c.want, "%d of 100, %d wanted: after ms", c.tokens, c.need)
+		check.Equal(t, Wait(c.tokens, 0, r, c.need), c.want, "%d of 100, %d wanted: ms to wait", c.tokens, c.need)
 	}
 }
 
-// A period from the first use that a broken clock has begun in the future ends one period from now at
-// the latest, and so does one of a state whose clock was mended; a sound one stays.
-func TestPeriodsThatABrokenClockHasBegun(t *testing.T) {
+// If a broken clock began a first-use period in the future, it ends at most one period from now.
+// The same holds if the clock of the state was repaired. A sound period stays.
+func TestPeriodsOfBrokenClocksAreShortened(t *testing.T) {
 	const now, hour = 1_700_000_000_000, 3_600_000
 	first := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "+3600"}
 	for _, c := range []struct {
@@ -269,9 +270,9 @@ func TestPeriodsThatABrokenClockHasBegun(t *testing.T) {
 		want    int64
 	}{
 		{"sound", now + hour - 5, now - 5, now + hour - 5},
-		{"by a clock that is ahead a little", now + hour + MaxSkew, now, now + hour + MaxSkew},
-		{"by a broken one", now + hour + MaxSkew + 1, now, now + hour},
-		{"by a broken one, mended", now + hour + 50, now + MaxSkew + 1, now + hour},
+		{"by a clock slightly ahead", now + hour + MaxSkew, now, now + hour + MaxSkew},
+		{"by a broken clock", now + hour + MaxSkew + 1, now, now + hour},
+		{"by a broken clock, repaired", now + hour + 50, now + MaxSkew + 1, now + hour},
 		{"mended, and earlier", now + 50, now + MaxSkew + 1, now + 50},
 	} {
 		s, i := alone(first, c.rf)
@@ -282,9 +283,9 @@ func TestPeriodsThatABrokenClockHasBegun(t *testing.T) {
 	}
 }
 
-// A quota does not refill, so what others hold of it is no reason to leave room: a split loses
-// none of one that was topped up.
-func TestASplitKeepsAQuotaThatIsHeld(t *testing.T) {
+// Quotas do not refill, so their held tokens need no room: a split of a topped-up quota loses
+// nothing.
+func TestSplitsLoseNoHeldQuota(t *testing.T) {
 	q := Limit{Name: "q", Capacity: 100_000, Period: QuotaPeriod, Reset: "m0h0@UTC"}
 	s := New([]Limit{q}, 0, 1, 1_700_000_000_000)
 	sl := &s.Slots[s.Index("q")]
@@ -292,6 +293,6 @@ func TestASplitKeepsAQuotaThatIsHeld(t *testing.T) {
 	keep, moved := s.Split()
 	k, m := keep.Slots[keep.Index("q")], moved.Slots[moved.Index("q")]
 	if k.Tokens+m.Tokens != 110_000 || k.Held+m.Held != 40_000 {
-		t.Errorf("110 tokens and 40 that are held split into %+v and %+v", k, m)
+		t.Errorf("110 tokens and 40 held ones split into %+v and %+v", k, m)
 	}
 }

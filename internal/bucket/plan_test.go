@@ -22,27 +22,28 @@ func scheduled(t testing.TB, capacity, amount, period int64, form string) Limit 
 	return l
 }
 
-// 60 a minute, and from nine to five 600 a minute with a capacity of 120: what the level of an idle bucket is, and
-// when 100 are there, seen from one second before the limit changes, a second behind the edges.
-func TestALevelPassesTheEdgesOfItsSchedule(t *testing.T) {
+// A limit of 60 a minute, and from nine to five 600 a minute with a capacity of 120. The table has
+// the level of an idle bucket, and the wait for 100 tokens, from a second before the limit changes
+// to a second after.
+func TestLevelsFollowTheirSchedule(t *testing.T) {
 	l := scheduled(t, 60, 60, 60_000, "h9-16c120a600@UTC")
 	nine := nine + EdgeMargin
 	five := nine + 8*3600_000
 	for _, c := range []struct {
-		at      int64 // when the level is good
+		at      int64 // the instant of the level
 		level   int64
 		after   int64 // ms
 		want    int64
 		wait100 int64 // from at
 	}{
-		{nine - 1000, 10, 500, 10_500, 9900},  // one a second; 100 are more than it holds, until nine
-		{nine - 1000, 10, 1000, 11_000, 9900}, // a larger capacity begins with what there is
-		{nine - 1000, 10, 2000, 21_000, 9900}, // and fills with ten a second
+		{nine - 1000, 10, 500, 10_500, 9900},  // one a second; 100 exceed the capacity until nine
+		{nine - 1000, 10, 1000, 11_000, 9900}, // a larger capacity begins with the present level
+		{nine - 1000, 10, 2000, 21_000, 9900}, // and fills at ten a second
 		{nine - 1000, 60, 1000, 60_000, 5000},
 		{nine - 1000, 60, 60_000, 120_000, 5000},
 		{nine, 10, 9000, 100_000, 9000},
 		{five - 1000, 100, 999, 109_990, 0},
-		{five - 1000, 100, 1000, 60_000, 0},                 // a smaller one cuts it
+		{five - 1000, 100, 1000, 60_000, 0},                 // a smaller capacity cuts the level
 		{five - 1000, 40, 2000, 51_000, 16*3600_000 + 5000}, // not before the next day
 		{five - 1000, -20, 3000, -8_000, 16*3600_000 + 5000},
 	} {
@@ -57,7 +58,8 @@ func TestALevelPassesTheEdgesOfItsSchedule(t *testing.T) {
 	}
 }
 
-// The parameters of a window are those of the Python client, which scales in floating point and rounds down.
+// The parameters in a window are those of the Python client, which scales in floating point and
+// rounds down.
 func TestParametersInForce(t *testing.T) {
 	for form, want := range map[string][3]int64{
 		"s500@UTC": {50_000, 5000, 60_000}, "s290@UTC": {28_999, 2900, 60_000}, "s1@UTC": {100, 10, 60_000},
@@ -86,9 +88,9 @@ func TestParametersInForce(t *testing.T) {
 	}
 }
 
-// A bucket with a schedule and raises is one whose limit somebody changes at each edge: random takes and looks give
-// the same levels, also where tokens are held, and after splits and merges.
-func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
+// A bucket with a schedule and raises equals a bucket whose limit is changed at each edge. Random
+// takes and looks give the same levels, also with held tokens, and after splits and merges.
+func TestSchedulesEqualChangesAtEachEdge(t *testing.T) {
 	for seed := range uint64(80) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
@@ -109,7 +111,7 @@ func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 		}
 		own := l
 		l = l.WithRaises(FormOfRaises(raises))
-		plain := func(at int64) Limit { // by a look at the windows and the raises
+		plain := func(at int64) Limit { // from the windows and the raises
 			is := own
 			if form != "" {
 				is = own.changed(schedule.At(at - EdgeMargin))
@@ -130,7 +132,7 @@ func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 		i := a.Index("rpm")
 		for step := range 60 {
 			to := now + rnd.Int64N(1<<rnd.IntN(23))
-			var edges []int64 // of windows, on the minute, and of raises
+			var edges []int64 // windows have edges on the minute, raises anywhere
 			for m := (now-EdgeMargin)/60_000*60_000 + 60_000 + EdgeMargin; m <= to; m += 60_000 {
 				edges = append(edges, m)
 			}
@@ -189,8 +191,9 @@ func TestAScheduleIsAChangeOfTheLimitAtEachEdge(t *testing.T) {
 	}
 }
 
-// A state that has not been used for longer than there are edges to pass gains nothing behind them, at no cost.
-func TestEdgesThatArePassedAreBounded(t *testing.T) {
+// A state may be idle for more edges than are ever passed. Later edges then add nothing, and cost
+// no time.
+func TestPassedEdgesAreBounded(t *testing.T) {
 	l := scheduled(t, 100, 1, 3600_000_000, "m*/2c90@UTC")
 	s, i := one(l, nine, 0)
 	later := nine + 2*mostEdges*60_000
@@ -200,8 +203,9 @@ func TestEdgesThatArePassedAreBounded(t *testing.T) {
 	}
 }
 
-// An item has its own zone and clock: without a clock, or with one that is far ahead, the limit of now is in force.
-func TestABrokenClockTakesTheLimitOfNow(t *testing.T) {
+// Zone and clock are the item's. If the clock is missing or far ahead, the current limit is in
+// force.
+func TestBrokenClocksUseTheCurrentLimit(t *testing.T) {
 	l, nine := scheduled(t, 60, 60, 60_000, "h9c5@UTC"), nine+EdgeMargin
 	for name, s := range map[string]State{"none": {NoClock: true}, "ahead": {RF: nine + 10*3600_000}} {
 		s.Slots = []Slot{Slot{Limit: l, Tokens: 60_000}.As(s.RF)}
@@ -211,9 +215,9 @@ func TestABrokenClockTakesTheLimitOfNow(t *testing.T) {
 	}
 }
 
-// In the second behind an edge, which is one of a quota too, a state is stored for an instant before the edge, and is
-// read back as it was.
-func TestScheduleBehindAnEdgeIsReadBack(t *testing.T) {
+// In the second after an edge that also ends a quota, a state is stored as of an instant before the
+// edge, and reads back unchanged.
+func TestStatesAfterAnEdgeAreReadBack(t *testing.T) {
 	day := Limit{Name: "day", Capacity: 9000, Reset: "m0h9@UTC", Period: QuotaPeriod}
 	for _, form := range []string{"h9c120a600@UTC", "h9c5a1@UTC", "h9a700p7@UTC"} {
 		for _, after := range []int64{0, 1, 500, 999} {
@@ -238,7 +242,7 @@ func TestScheduleBehindAnEdgeIsReadBack(t *testing.T) {
 	}
 }
 
-// What must hold at any time by its schedule holds of the largest and the smallest that a limit ever is.
+// Bounds that must hold at any time use the largest and the smallest values of a schedule.
 func TestTheExtremesOfASchedule(t *testing.T) {
 	l := scheduled(t, 60, 60, 60_000, "h9c120a6;w1c2a600p10@UTC").InForce(nine)
 	if most, slow, least := l.Most(), l.Slowest(), l.least(); most.Capacity != 120_000 || most.Amount != 600_000 ||
@@ -257,8 +261,8 @@ func TestTheExtremesOfASchedule(t *testing.T) {
 		"a limit without a schedule is what it is")
 }
 
-// To hold nothing at an instant behind an edge, what comes back at each rate until then is taken away.
-func TestADrainOverAnEdge(t *testing.T) {
+// A drain to an instant after an edge takes away the refill of each rate until then.
+func TestDrainsCountEachRateOfASchedule(t *testing.T) {
 	s, i := alone(scheduled(t, 60, 60, 60_000, "h9c120a600@UTC"), nine-10_000)
 	for _, until := range []int64{nine - 5000, nine + 5000, nine + 2*3600_000} {
 		drained := s.Give(s.Drains(until))

@@ -12,21 +12,21 @@ const anEdge = 1_700_006_400_000 // midnight, UTC
 
 var daily = Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0@UTC"}
 
-// alone returns a full state with one limit, and the index of that.
+// alone returns a full state with one limit, and its index.
 func alone(l Limit, at int64) (State, int) {
 	s := New([]Limit{l}, 0, 1, at)
 	return s, s.Index(l.Name)
 }
 
-// one is alone, with the limit at a level.
+// one is alone, with the limit's level set.
 func one(l Limit, at, tokens int64) (State, int) {
 	s, i := alone(l, at)
 	s.Slots[i].Tokens = tokens
 	return s, i
 }
 
-// A quota that counts from its first use begins no period by waiting.
-func TestNoPeriodBeginsByWaiting(t *testing.T) {
+// Waiting begins no period of a first-use quota.
+func TestWaitingBeginsNoPeriod(t *testing.T) {
 	l := daily
 	l.Reset = "+60"
 	s, i := one(l, anEdge, 10*Milli)
@@ -39,8 +39,8 @@ func TestNoPeriodBeginsByWaiting(t *testing.T) {
 	}
 }
 
-// A changed quota keeps what is spent: debt stays one, except that of a soft limit that becomes hard.
-// What it holds is no more than its new amount unless it was credited.
+// A changed quota keeps its spent tokens. Debt stays, unless a soft limit becomes hard. The level
+// does not exceed the new amount, except for top-ups.
 func TestChangedQuotasKeepSpentTokens(t *testing.T) {
 	for _, c := range []struct {
 		soft          bool
@@ -62,9 +62,9 @@ func TestChangedQuotasKeepSpentTokens(t *testing.T) {
 	}
 }
 
-// What is spent of a limit that becomes a quota from the first use comes back after one period; what is
-// whole begins none.
-func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
+// If a limit becomes a first-use quota, its spent tokens come back after one period. If nothing was
+// spent, no period begins.
+func TestSpentTokensBeginAFirstUsePeriod(t *testing.T) {
 	want := daily
 	want.Reset = "+3600"
 	fives, rate := daily, Limit{Name: "q", Capacity: 10 * Milli, Amount: 10 * Milli, Period: 86_400_000}
@@ -83,7 +83,7 @@ func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
 	}
 }
 
-// What is held of a quota does not make it less than whole at its edge: it is held until then at most.
+// Held tokens do not reduce a quota at its edge, because holds end at the edge at the latest.
 func TestHeldTokensDoNotLowerAQuotaAtItsEdge(t *testing.T) {
 	s, i := one(daily, anEdge-5000, 0)
 	s.Slots[i].End, s.Slots[i].Held, s.HeldUntil = anEdge, 3*Milli, anEdge+60_000
@@ -92,8 +92,8 @@ func TestHeldTokensDoNotLowerAQuotaAtItsEdge(t *testing.T) {
 	}
 }
 
-// Just behind an edge a state is stored as it was before it. Brought back, it is the same to the last
-// remainder.
+// After an edge, a state is stored as of before it. Advanced again, it is the same, including all
+// remainders.
 func TestStatesStoredAfterAnEdgeRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for range 2000 {
@@ -112,7 +112,7 @@ func TestStatesStoredAfterAnEdgeRoundTrip(t *testing.T) {
 	}
 }
 
-// What is emptied has nothing, and nobody holds anything of it. Its write meter is full.
+// An emptied state has no tokens, and nothing is held. Its write meter is full.
 func TestEmptiedStatesHoldNothing(t *testing.T) {
 	s, i := one(Limit{Name: "rps", Capacity: 10 * Milli, Amount: Milli, Period: 1000}, anEdge, 5)
 	sl := &s.Slots[i]
@@ -125,16 +125,16 @@ func TestEmptiedStatesHoldNothing(t *testing.T) {
 	check.Equal(t, w.Tokens, WCULimit().Capacity, "a write meter of")
 }
 
-// Two shards of a quota together end when the later one does. What is above the share by itself stays,
-// less what the other owes.
-func TestQuotasOfTwoShardsTogether(t *testing.T) {
+// A quota merged from two shards ends at the later of their ends. Tokens above one share stay,
+// minus the other shard's debt.
+func TestMergedQuotasEndWithTheLaterShard(t *testing.T) {
 	for _, c := range []struct{ a, b, want Slot }{
 		{Slot{Tokens: 3000, End: 10}, Slot{Tokens: 1000, End: 20}, Slot{Tokens: 4000, End: 20}},
 		{Slot{Tokens: 3000, End: 20}, Slot{Tokens: 9000, End: 10}, Slot{Tokens: 5000, End: 20}},
 		{Slot{Tokens: 12_000, End: 20}, Slot{Tokens: -1000, End: 20}, Slot{Tokens: 11_000, End: 20}},
 		{Slot{Tokens: 12_000, End: 20}, Slot{Tokens: 1000, End: 20}, Slot{Tokens: 12_000, End: 20}},
 		{Slot{Tokens: 4000, Extra: 2000, End: 50}, Slot{Tokens: 3000, Extra: 1000, End: 60},
-			Slot{Tokens: 7000, Extra: 3000, End: 60}}, // with what both were topped up by
+			Slot{Tokens: 7000, Extra: 3000, End: 60}}, // with the top-ups of both
 		{Slot{Tokens: 4000, Extra: 1000}, Slot{Tokens: 9000}, Slot{Tokens: 6000, Extra: 1000}},
 	} {
 		got := c.a

@@ -11,8 +11,8 @@ import (
 
 func raised(l Limit, raises ...Raise) Limit { return l.WithRaises(FormOfRaises(raises)) }
 
-// 600 a minute with a capacity of 1,000, raised by 300 until nine: ten a second before and fifteen while it lasts. It
-// ends a second behind nine, and cuts the level.
+// A rate of 600 a minute with a capacity of 1,000 is raised by 300 until nine: it refills ten a
+// second, fifteen during the raise. The raise ends a second after nine, and cuts the level.
 func TestARaiseOfARateEndsExactly(t *testing.T) {
 	l := Limit{Name: "rpm", Capacity: 1000 * Milli, Amount: 600 * Milli, Period: 60_000}
 	ends := nine + EdgeMargin
@@ -25,11 +25,11 @@ func TestARaiseOfARateEndsExactly(t *testing.T) {
 	for after, want := range map[int64]int64{0: 900_000, 1000: 915_000, 9999: 1049_985, 10_000: 1000_000} {
 		check.Equal(t, s.At(s.RF + after).Slots[i].Tokens, want, "after %d ms", after)
 	}
-	if got := s.Wait(i, 1050*Milli); got != Never { // 10 s at 15 a second, and then it holds 1,000
-		t.Errorf("1,050 in %d ms, which are never there", got)
+	if got := s.Wait(i, 1050*Milli); got != Never { // 10 s at 15 a second, then the capacity is 1,000
+		t.Errorf("1,050 in %d ms, want never", got)
 	}
 	s.Slots[i].Tokens = 0
-	if got, want := s.Wait(i, 200*Milli), int64(10_000+5_000); got != want { // 150, and then ten a second
+	if got, want := s.Wait(i, 200*Milli), int64(10_000+5_000); got != want { // 150, then ten a second
 		t.Errorf("200 in %d ms, want %d", got, want)
 	}
 	if over := s.At(ends); over.Slots[i].Capacity != l.Capacity || over.Slots[i].End != Never {
@@ -37,8 +37,8 @@ func TestARaiseOfARateEndsExactly(t *testing.T) {
 	}
 }
 
-// A quota of 1,000 a day that is raised by 500 has 1,500 today at once and in each day that the raise lasts for, and
-// on the next 1,000 again. What was spent stays spent.
+// A quota of 1,000 a day that is raised by 500 has 1,500 at once, and on each day of the raise. On
+// the next day it has 1,000 again. Spent tokens stay spent.
 func TestARaiseOfAQuotaEndsWithItsPeriod(t *testing.T) {
 	const day = 24 * 3600_000
 	l := Limit{Name: "q", Capacity: 1000 * Milli, Period: QuotaPeriod, Reset: "m0h9@UTC"}
@@ -68,7 +68,7 @@ func TestARaiseOfAQuotaEndsWithItsPeriod(t *testing.T) {
 		}
 		last := s.At(nine + EdgeMargin)
 		check.Equal(t, last.Take([]int64{1400 * share, 0}).Wait(i, 1200*share), Never, "1,200 are never there again")
-		s.Slots[i].End += 3600_000 // a process with other data of the zone has said so
+		s.Slots[i].End += 3600_000 // as stored by a process with other zone data
 		if s, _ = s.Adopt(raised(l, Raise{700, nine})); s.Slots[i] != s.Slots[i].As(s.RF) {
 			t.Errorf("it is read as %+v, and was %+v", s.Slots[i].As(s.RF), s.Slots[i])
 		}
@@ -79,9 +79,9 @@ func TestARaiseOfAQuotaEndsWithItsPeriod(t *testing.T) {
 	}
 }
 
-// Random quotas with raises against one whose limit somebody sets before each edge and in the period in which
-// the raise begins: splits and merges keep it.
-func TestARaisedQuotaIsAChangeAtEachEdge(t *testing.T) {
+// Random quotas with raises equal quotas whose limit is changed at each edge, and at the beginning
+// of the raise. Splits and merges keep that.
+func TestRaisedQuotasEqualChangesAtEachEdge(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		l := Limit{Name: "q", Capacity: 100 * Milli, Period: QuotaPeriod,
@@ -129,8 +129,8 @@ func TestARaisedQuotaIsAChangeAtEachEdge(t *testing.T) {
 	}
 }
 
-// What is no raise is refused. No arithmetic overflows: parameters stop at the most that a limit may have.
-func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
+// An invalid raise is refused. No arithmetic overflows: parameters stop at the bounds of a limit.
+func TestInvalidRaisesAreRefused(t *testing.T) {
 	for _, bad := range []string{"5", ":5", "0:5", "-1:5", "5:0", "5:x", "x:5", "5:5+", "1000000000000001:5",
 		"5:9223372036854775807", strings.Repeat("1:1+", MaxRaises) + "1:1"} {
 		if got, err := ParseRaises(bad); err == nil {
@@ -165,6 +165,6 @@ func TestTheFormAndTheBoundsOfRaises(t *testing.T) {
 		t.Errorf("a schedule with a raise: %v", with)
 	}
 	if most := with.in(nine).Slowest(); most.Capacity != 90*Milli || most.Amount != 30*Milli {
-		t.Errorf("it may be %v at most, as slow as that", most)
+		t.Errorf("the most is %v", most)
 	}
 }

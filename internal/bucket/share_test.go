@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A bucket is split as long as every share keeps a token, up to the most shards that are
-// asked for, and fits the largest such count.
-func TestHowFarABucketIsSplit(t *testing.T) {
+// A bucket can be split while every share keeps a token, up to the given number of shards. Fits
+// returns the largest such number.
+func TestSplitsLeaveEachShareAToken(t *testing.T) {
 	for _, c := range []struct {
 		capacity, shards, most int
 		split                  bool
@@ -18,7 +18,7 @@ func TestHowFarABucketIsSplit(t *testing.T) {
 		{8, 1, 8, true, 1},
 		{8, 4, 8, true, 4},
 		{8, 8, 16, false, 8},  // shares of half a token
-		{8, 16, 32, false, 8}, // another client has raised the count
+		{8, 16, 32, false, 8}, // another client raised the count
 		{64, 8, 16, true, 8},
 		{64, 8, 15, false, 8},
 		{64, 1, 1, false, 1},
@@ -29,9 +29,9 @@ func TestHowFarABucketIsSplit(t *testing.T) {
 	}
 }
 
-// A quota by the calendar is divided as a rate is. One from the first use stays whole: the periods of
-// its shares would begin at different times.
-func TestQuotasFromTheFirstUseStayWhole(t *testing.T) {
+// A calendar quota is divided like a rate. A first-use quota is not, because the periods of its
+// shares would begin at different times.
+func TestFirstUseQuotasAreNotSplit(t *testing.T) {
 	for reset, want := range map[string]struct {
 		split   bool
 		fitting int
@@ -44,8 +44,8 @@ func TestQuotasFromTheFirstUseStayWhole(t *testing.T) {
 	}
 }
 
-// A bucket of as many limits as one may have can be split; one of more stays whole.
-func TestABucketOfManyLimitsStaysWhole(t *testing.T) {
+// A bucket with as many limits as allowed can be split. With one more, it cannot.
+func TestBucketsOfManyLimitsAreNotSplit(t *testing.T) {
 	var limits []Limit
 	for i := range MaxLimits + 1 {
 		name := fmt.Sprintf("limit%02d", i)
@@ -57,9 +57,9 @@ func TestABucketOfManyLimitsStaysWhole(t *testing.T) {
 	}
 }
 
-// A bucket begins full, with its write meter, and can be divided among as many shards as each of
-// them is refilled by a millitoken at least.
-func TestANewBucket(t *testing.T) {
+// A new bucket is full, and so is its write meter. It can be divided among as many shards as refill
+// by at least a millitoken each.
+func TestNewBucketsAreFull(t *testing.T) {
 	slow := Limit{Name: "slow", Capacity: 8 * Milli, Amount: 4, Period: 60_000}
 	s := New([]Limit{slow}, 0, 1, 1)
 	if i := s.Index(WCU); len(s.Slots) != 2 || i < 0 || s.Slots[i].Tokens != WCULimit().Capacity {
@@ -70,8 +70,7 @@ func TestANewBucket(t *testing.T) {
 	}
 }
 
-// A quota of which nobody knows when its period ends has no edge, and one whose edge has passed
-// is whole at once.
+// A quota whose end is unknown has no edge. If the edge has passed, the quota is full at once.
 func TestEdge(t *testing.T) {
 	for _, c := range []struct{ at, end, want int64 }{
 		{1000, 0, Never}, {1000, Never, Never}, {1000, 5000, 4000 + EdgeMargin}, {9000, 5000, 1},
@@ -80,15 +79,15 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// A state without a clock has no remainder: what it lacks is refilled from now on.
-func TestWithoutAClockNothingRemains(t *testing.T) {
+// A state without a clock has no remainder: its refill begins now.
+func TestRemaindersNeedAClock(t *testing.T) {
 	rate := Limit{Name: "rps", Capacity: 2, Amount: 1, Period: 10}
 	s, i := alone(rate, 0)
 	s.Slots[i].Tokens, s.Slots[i].Rest = 0, 9
 	needs := []int64{-1, -1}
 	needs[i] = 1
 	if v := s.Decide(needs, 0); v.At != 1 {
-		t.Errorf("with a remainder of 9/10 it is there at %d ms, want 1", v.At)
+		t.Errorf("with a remainder of 9/10 the wait is until %d ms, want 1", v.At)
 	}
 	s.NoClock = true
 	if v := s.Decide(needs, 0); v.At != 10 || v.Slot != i {
@@ -100,7 +99,7 @@ func TestWithoutAClockNothingRemains(t *testing.T) {
 	}
 }
 
-// Something is held as long as one limit says so, until its instant.
+// Tokens are held if one limit has held tokens, until its instant.
 func TestSomeHeld(t *testing.T) {
 	limits := []Limit{{Name: "a", Capacity: 10 * Milli, Amount: Milli, Period: 1000},
 		{Name: "b", Capacity: 10 * Milli, Amount: Milli, Period: 1000}}
@@ -114,8 +113,8 @@ func TestSomeHeld(t *testing.T) {
 	}
 }
 
-// Each half of a split is a partition of its own: its write meter begins full, whatever the one
-// before had. What it was topped up by is divided, and what it held counts on the first.
+// Each half of a split is a partition of its own, so its write meter is full, whatever it was
+// before. Top-ups are divided. Held tokens stay with the first half.
 func TestBothHalvesOfASplitHaveAFullMeter(t *testing.T) {
 	quota := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
 	s := New([]Limit{quota}, 0, 1, 1000)
@@ -136,13 +135,13 @@ func TestBothHalvesOfASplitHaveAFullMeter(t *testing.T) {
 		t.Errorf("the second gets %+v", m)
 	}
 	if s.Slots[q].Tokens != 12_001 || s.Slots[w].Tokens != 5 {
-		t.Error("the state itself was changed")
+		t.Error("the receiver was modified")
 	}
 }
 
-// Merging adds up what two shards have. The remainder of another period is carried over to that of
-// this one, and what makes a whole millitoken is one. Quotas and the write meter have rules of
-// their own, and a limit that the other has not stays.
+// A merge adds up the levels of two shards. The other shard's remainder is converted to this one's
+// period, and carries into a millitoken if it completes one. Quotas and the write meter have their
+// own rules. A limit that the other shard lacks stays.
 func TestMerge(t *testing.T) {
 	quota := Limit{Name: "q", Capacity: 10 * Milli, Period: QuotaPeriod, Reset: "m0h0D1@UTC"}
 	rate := Limit{Name: "r", Capacity: 10 * Milli, Amount: Milli, Period: 1000}
@@ -180,11 +179,11 @@ func TestMerge(t *testing.T) {
 	if got := a.Merge(b, 1); got.Slots[got.Index("r")].Tokens != 10_000 {
 		t.Errorf("together they have %d of 10000", got.Slots[got.Index("r")].Tokens)
 	}
-	check.Equal(t, a.Slots[a.Index("r")].Tokens, 3000, "the state itself was changed")
+	check.Equal(t, a.Slots[a.Index("r")].Tokens, 3000, "the receiver was modified")
 }
 
-// The write meter is undivided: it keeps no bucket from having as many shards as are believed,
-// whatever writes cost. The largest request does, and slots that the state does not tell of.
+// The write meter is not divided, so it never limits the number of shards that is accepted,
+// whatever writes cost. The largest request does limit it, and so do slots that the state lacks.
 func TestHolds(t *testing.T) {
 	s := New([]Limit{{Name: "rpm", Capacity: 4096 * Milli, Amount: 4096, Period: 1000}}, 0, 1, 1)
 	for _, c := range []struct {
@@ -212,8 +211,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// Slots stay on shard 0, with all that is at work, so a bucket that has some is not divided; a shard
-// that there is all the same has none.
+// Slots stay on shard 0 with all that are in use, so a bucket with slots is not divided. If there
+// is another shard nevertheless, it has none.
 func TestSlotsAreNotDivided(t *testing.T) {
 	fly := Limit{Name: "fly", Capacity: 10 * Milli, Period: 30_000, InFlight: true}
 	s := New([]Limit{fly}, 0, 1, 40_000).Take([]int64{4 * Milli, 0})
@@ -232,8 +231,8 @@ func TestSlotsAreNotDivided(t *testing.T) {
 	}
 }
 
-// What the other shard may hold is held of the merged one until the later of both instants; what
-// is over at the instant of the merge counts no more.
+// A merged shard holds the tokens of both shards until the later instant. Holds that are over at
+// the merge do not count.
 func TestMergesAddHeldTokens(t *testing.T) {
 	rate := Limit{Name: "r", Capacity: 100 * Milli, Amount: Milli, Period: 1000}
 	for _, c := range []struct{ mine, others, until, held, level int64 }{
@@ -253,7 +252,8 @@ func TestMergesAddHeldTokens(t *testing.T) {
 	}
 }
 
-// Where nothing is held, nothing is held of a new shard either. Shard 0 has no parent, and is alone.
+// If nothing is held, a split gives the new shard no held tokens. Shard 0 has no parent, and has a
+// count of one.
 func TestSplitsWithoutHeldTokensHoldNone(t *testing.T) {
 	if parent, count := SplitParent(0), CountWith(0); parent != 0 || count != 1 {
 		t.Errorf("shard 0: of %d with %d", parent, count)
@@ -263,6 +263,6 @@ func TestSplitsWithoutHeldTokensHoldNone(t *testing.T) {
 		t.Fatal("something is held")
 	}
 	if _, moved := s.Split(); moved.HeldUntil != 0 {
-		t.Errorf("nothing is held of the new shard until %d", moved.HeldUntil)
+		t.Errorf("the new shard holds nothing until %d", moved.HeldUntil)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Limits and states print tokens, by their kind, so that messages and scripts can be read.
+// Limits and states format tokens by their kind, for messages and scripts.
 func TestTextOfLimitsAndStates(t *testing.T) {
 	for want, l := range map[string]Limit{
 		"rpm 10/2.5 every 1000ms":              {Name: "rpm", Capacity: 10_000, Amount: 2500, Period: 1000},
@@ -23,8 +23,8 @@ func TestTextOfLimitsAndStates(t *testing.T) {
 	check.Equal(t, s.String(), "shard 1/2 rf=77 rpm=-1.5/5+3/1000 wcu=1000/1000")
 }
 
-// The slot that takes longest speaks for a denial. A soft limit and one that is not asked for
-// deny nothing; a cost of zero is denied by debt alone.
+// A denial names the slot with the longest wait. Soft limits, and limits without a request, deny
+// nothing. A cost of zero is denied only by debt.
 func TestDecide(t *testing.T) {
 	rate := func(name string, period int64) Limit {
 		return Limit{Name: name, Capacity: 10, Amount: 1, Period: period}
@@ -57,8 +57,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A state is full when its slowest limit is, the write meter apart. What was topped up ends with
-// its period. Nothing that no refill fills is ever full.
+// A state is full when its slowest limit is, without the write meter. Top-ups expire with their
+// period. If a limit never refills, the state is never full.
 func TestFullAt(t *testing.T) {
 	const edge = 1_700_006_400_000 // of every two hours
 	rate := func(name string, amount int64) Limit {
@@ -92,7 +92,8 @@ func TestFullAt(t *testing.T) {
 	}
 }
 
-// The write meter is what one partition takes in a second, and no limit of the user's.
+// The write meter allows the writes that one partition takes in a second, and is not a limit of the
+// user.
 func TestTheWriteMeter(t *testing.T) {
 	check.Equal(t, WCULimit(), Limit{Name: WCU, Capacity: 1000 * Milli, Amount: 1000 * Milli, Period: 1000})
 	s := New([]Limit{daily}, 0, 1, anEdge)
@@ -102,12 +103,12 @@ func TestTheWriteMeter(t *testing.T) {
 	other := daily
 	other.Capacity++
 	if !s.SameLimits(New([]Limit{daily}, 1, 2, 5)) || s.SameLimits(New([]Limit{other}, 0, 1, anEdge)) {
-		t.Error("limits are compared by something else")
+		t.Error("limits compare unequal")
 	}
 }
 
-// What has no end yet gets that of the period of the instant.
-func TestAStateHasTheEndOfItsPeriod(t *testing.T) {
+// A quota without a stored end gets the end of the current period.
+func TestStatesGetTheEndOfTheirPeriod(t *testing.T) {
 	s, i := one(daily, anEdge+60_000, 5*Milli)
 	s.Slots[i].End = 0
 	if at := s.At(anEdge + 70_000).Slots[i]; at.End != anEdge+86_400_000 || at.Tokens != 5*Milli {
