@@ -103,7 +103,7 @@ long-e2e: $(EMULATORS) $(LOCAL)
 .PHONY: test-worlds
 test-worlds: # 10,000 worlds of quotas, 100,000 of slots, 200,000 in which tokens are taken ahead, 2,000 of them beside waits: an hour and more
 	KINDS=10000 $(GOTEST) -count=1 -timeout 3h -run TestQuotaIsExactPerPeriod ./internal/table
-	KINDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNeverMoreSlotsThanThereAre ./internal/table
+	KINDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestSlotsNeverExceedTheLimit ./internal/table
 	AHEAD_WORLDS=100000 $(GOTEST) -count=1 -timeout 3h -run TestNoWorldGrantsMoreThanThereIs ./internal/prefetch
 	AHEAD_WORLDS=2000 $(GOTEST) -count=1 -timeout 3h -run TestWindowsAreExactWithPrefetchAndWaits ./limiter
 

@@ -189,7 +189,7 @@ func TestCalendarsAndAmountsAsPeopleWriteThem(t *testing.T) {
 }
 
 // Tokens spent when a limit becomes a first-use quota return one period later, in every process.
-func TestBecomingAQuotaFromTheFirstUse(t *testing.T) {
+func TestSpentTokensBeginAFirstUsePeriod(t *testing.T) {
 	for name, from := range map[string]Limit{
 		"daily": Quota("q", 10, Daily("")), "from five hours": Quota("q", 10, FromFirstUse(5*time.Hour)),
 		"a rate": PerDay("q", 10),

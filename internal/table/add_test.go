@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// An add holds if the level covers its cost and cannot have overflowed. A limit without a cost only
-// must not be in debt. A soft limit denies nothing, but a level that may have overflowed must not
-// be spent, and the limit must be stored as a soft one.
-func TestWhereAnAddHolds(t *testing.T) {
+// An add holds if the level covers its cost and cannot have overflowed since the image. A limit
+// without a cost only must not be in debt. A soft limit denies nothing, but it must be stored as
+// soft, and a level that may have overflowed must not be spent.
+func TestAddsNeedACoveringLevel(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	soft := func(l bucket.Limit) bucket.Limit {
@@ -30,9 +30,9 @@ func TestWhereAnAddHolds(t *testing.T) {
 		{"all of it", rate, rate, 20_000, 20_000, true},
 		{"more than it", rate, rate, 20_000, 20_001, false},
 		{"some of a full rate", rate, rate, 60_000, 1_000, false},
-		{"of a rate that holds 30 s less than all", rate, rate, 30_001, 1_000, true}, // it may be as old, and ms are rounded
-		{"of one that holds a little more", rate, rate, 30_002, 1_000, false},
-		{"all of a full rate, which has had no time to overflow", rate, rate, 60_000, 60_000, true},
+		{"a rate that lacks 30 s of refill", rate, rate, 30_001, 1_000, true}, // it may be as old, and ms are rounded
+		{"a rate with a little more", rate, rate, 30_002, 1_000, false},
+		{"all of a full rate, in no time", rate, rate, 60_000, 60_000, true},
 		{"nothing of a full rate", rate, rate, 60_000, 0, true},
 		{"nothing of an empty one", rate, rate, 0, 0, true},
 		{"nothing of one in debt", rate, rate, -1, 0, false},
@@ -66,20 +66,21 @@ func TestWhereAnAddHolds(t *testing.T) {
 	}
 }
 
-// The possible refill since the image must fit into the level. A rate of one token a second, with
-// 60 tokens and half of them free, cannot overflow within half a minute.
-func TestHowOldARefillAnAddAccepts(t *testing.T) {
+// The refill since the image must fit into the level. A rate of one token a second with 60 tokens,
+// half of them free, cannot overflow within half a minute.
+func TestAddsAcceptOnlyRefillsThatFit(t *testing.T) {
 	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	slow := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 1_000, Period: 3600_000 * 24}
 	soft := rate
 	soft.Soft = true
-	// sampleNow is 22:13:20, and the zone 3 hours ahead: the first period after 1970 was of 21 hours
+	// sampleNow is 22:13:20. The zone is 3 hours ahead, so the first period after 1970 had 21
+	// hours.
 	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@Africa/Nairobi"}
 	for _, c := range []struct {
 		name       string
 		of         bucket.Limit
 		room, cost int64
-		age        int64 // in milliseconds, the oldest accepted
+		age        int64 // in milliseconds; the oldest that holds
 	}{
 		{"half of the capacity", rate, 50, 1_000, 29_998},
 		{"a tenth", rate, 10, 1_000, 5_998},
@@ -104,9 +105,9 @@ func TestHowOldARefillAnAddAccepts(t *testing.T) {
 	}
 }
 
-// DynamoDB accepts an add of as many soft limits as a bucket may have. Up to sixteen have a
-// condition each that they are soft.
-func TestAnAddOfManySoftLimits(t *testing.T) {
+// DynamoDB accepts an add with as many soft limits as a bucket may have. Each of up to sixteen has
+// its own condition.
+func TestAddsAcceptManySoftLimits(t *testing.T) {
 	for n, asks := range map[int]bool{1: true, 16: true, 17: false, bucket.MaxLimits: false} {
 		var limits []bucket.Limit
 		for i := range n {
@@ -129,7 +130,7 @@ func TestAnAddOfManySoftLimits(t *testing.T) {
 		}
 		delete(put.Item, attrLimit("l00", layout.FieldSoft))
 		if _, held, err := add.Apply(put.Item); err != nil || held == asks {
-			t.Errorf("%d limits, of which one is not soft: held %v, %v", n, held, err)
+			t.Errorf("%d limits, one of them not soft: held %v, %v", n, held, err)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A settlement moves exactly the settled tokens from the level to the counter, even a millitoken,
-// and ignores limits without a settlement, which need not be stored. Slots are only given back:
-// only a charge takes more, because it checks that there are any.
+// A settlement moves exactly the settled tokens from the level to the counter, even a millitoken.
+// It ignores limits without a settlement, which need not be stored. It only gives slots back: more
+// slots need a charge, which checks that there are any.
 func TestSettlementsMoveOnlySettledTokens(t *testing.T) {
 	gone := bucket.Limit{Name: "gone", Capacity: 1000, Amount: 1000, Period: 1000}
 	for _, milli := range []int64{-2, -1, 1, 2, 5_000_000} {

@@ -22,7 +22,7 @@ func tenAt(now int64) Shard {
 // tenCosts are costs of the limit of ten.
 func tenCosts(milli int64) []Cost { return Costs([]bucket.Limit{tenLimit}, milli) }
 
-// written applies a charge to a stored shard, and returns the shard stored afterwards.
+// written applies a charge to a stored shard, and returns the new one.
 func written(t *testing.T, stored Shard, c Charge) (Shard, bool) {
 	t.Helper()
 	after, held, err := c.Plan().Update.Apply(stored.Item())
@@ -54,7 +54,7 @@ func TestTakingAheadByExample(t *testing.T) {
 		t.Errorf("7 of 6, with 4 held: %+v", denied.Verdict)
 	}
 
-	// The process has 1 left and declares that when it takes 3 more: 4 are held again.
+	// The process has 1 left. It declares the 1 and takes 3 more, so 4 are held again.
 	c = Charge{Image: b, Costs: tenCosts(3_000), Now: at + 1_000,
 		Ahead: &Ahead{Life: 5_000, Take: tenCosts(3_000), Left: tenCosts(1_000), Declared: tenCosts(4_000),
 			Ended: tenCosts(500)}}
@@ -63,7 +63,8 @@ func TestTakingAheadByExample(t *testing.T) {
 		next.Generation != b.Generation {
 		t.Fatalf("held %v: %+v until %d", held, sl, next.State.HeldUntil-at)
 	}
-	// It ends without a write. When its time is over, a mended item holds nothing of it.
+	// The process ends without a write. When its time is over, a mended item holds none of its
+	// tokens.
 	c = Charge{Image: next, Costs: tenCosts(2_000), Now: at + 6_250,
 		Ahead: &Ahead{Life: 1_000, Take: tenCosts(1_000), Mend: true}}
 	mended, held := written(t, next, c)
@@ -71,13 +72,13 @@ func TestTakingAheadByExample(t *testing.T) {
 		mended.State.HeldUntil != at+7_250 {
 		t.Fatalf("held %v: %+v until %d", held, sl, mended.State.HeldUntil-at)
 	}
-	// Before that, an image whose hu has passed shows what is spent: all but the tokens taken
-	// since.
+	// A process with an earlier image can mend before that: its hu has passed, so all growth of the
+	// counter since was spent, except for tokens taken ahead since.
 	c.Image, c.Now, c.Ahead.Spent = next, at+5_500, &b
 	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 3_000+1_000 {
 		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
 	}
-	c.Now = at + 4_999 // not yet: 4 of the counter of b may be held
+	c.Now = at + 4_999 // too early: 4 of the counter of b may be held
 	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 4_000+1_000 {
 		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
 	}
@@ -89,8 +90,8 @@ func TestTakingAheadByExample(t *testing.T) {
 	}
 }
 
-// The steps that change shards and limits keep the held tokens, or end them.
-func TestHeldThroughTheLifeOfABucket(t *testing.T) {
+// Steps that change shards or limits either keep the held tokens or end them.
+func TestShardAndLimitChangesKeepHeldTokens(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
 	full.State.Slots[0].Held, full.State.Slots[0].Ended, full.State.HeldUntil = 4_000, 700, at+5_000
@@ -114,7 +115,7 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	longer := keep
 	longer.State.HeldUntil = at + 7_000
 	if _, held, _ := merge[1].Apply(longer.Item()); held {
-		t.Error("a merge sets hu back")
+		t.Error("a merge moved hu back")
 	}
 	raised := apply(Raise(b, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at), b.Item())
 	if sl := raised.State.Slots[0]; sl.Tokens != 6_000 || sl.Held != 4_000 {
@@ -132,9 +133,9 @@ func TestHeldThroughTheLifeOfABucket(t *testing.T) {
 	}
 }
 
-// Whatever other writers have left in the attributes of held tokens, the bucket is decided with at
-// most its capacity, or reported as unreadable.
-func TestHostileHeld(t *testing.T) {
+// Whatever other writers leave in the attributes of held tokens, decisions use at most the bucket's
+// capacity, or the bucket is unreadable.
+func TestHostileHeldTokensAreBounded(t *testing.T) {
 	good := tenAt(sampleNow).Item()
 	for _, tt := range []struct {
 		attr string
@@ -180,9 +181,8 @@ func TestHostileHeld(t *testing.T) {
 	}
 }
 
-// The time for which tokens are held is stored, whichever limit they belong to: of two limits, one
-// may have none.
-func TestTakingAheadOfSomeLimits(t *testing.T) {
+// The hold time is stored whichever limit it belongs to. One of two limits may have none.
+func TestHoldTimesAreStoredForAnyLimit(t *testing.T) {
 	limits := []bucket.Limit{tenLimit, {Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	put, b := create(sampleNow, Costs(limits))
 	for _, take := range [][]int64{{1_000, 0}, {0, 1_000}, {0, 0}} {
@@ -195,23 +195,23 @@ func TestTakingAheadOfSomeLimits(t *testing.T) {
 	}
 }
 
-// A mend knows how much was spent since an earlier image whose hold has passed: all the growth of
-// the counter since then, and no more than the held tokens.
+// A mend knows how much was spent since an earlier image whose hold has passed: all growth of the
+// counter since then, up to the held tokens.
 func TestMendedHoldsCountSpentTokens(t *testing.T) {
 	const at = sampleNow
 	for name, c := range map[string]struct {
 		edit func(image, spent *Shard)
 		want int64 // held
 	}{
-		"3 since":                     {func(_, _ *Shard) {}, 3_000},
-		"more than is held":           {func(_, s *Shard) { s.State.Slots[0].Used -= 9_000 }, 5_000},
-		"fewer, as some came back":    {func(_, s *Shard) { s.State.Slots[0].Used += 9_000 }, 0},
-		"of another generation":       {func(_, s *Shard) { s.Generation++ }, 5_000},
-		"its hold has not passed":     {func(_, s *Shard) { s.State.HeldUntil = at + 1 }, 5_000},
-		"its hold has just passed":    {func(_, s *Shard) { s.State.HeldUntil = at }, 3_000},
-		"without the limit":           {func(_, s *Shard) { s.State.Slots = s.State.Slots[1:] }, 5_000},
-		"nobody knows an earlier one": {func(_, s *Shard) { *s = Shard{} }, 5_000},
-		"nothing is held any more":    {func(b, _ *Shard) { b.State.HeldUntil = at }, 0},
+		"3 since":                   {func(_, _ *Shard) {}, 3_000},
+		"more than is held":         {func(_, s *Shard) { s.State.Slots[0].Used -= 9_000 }, 5_000},
+		"fewer, as some came back":  {func(_, s *Shard) { s.State.Slots[0].Used += 9_000 }, 0},
+		"of another generation":     {func(_, s *Shard) { s.Generation++ }, 5_000},
+		"its hold has not passed":   {func(_, s *Shard) { s.State.HeldUntil = at + 1 }, 5_000},
+		"its hold has just passed":  {func(_, s *Shard) { s.State.HeldUntil = at }, 3_000},
+		"without the limit":         {func(_, s *Shard) { s.State.Slots = s.State.Slots[1:] }, 5_000},
+		"there is no earlier image": {func(_, s *Shard) { *s = Shard{} }, 5_000},
+		"nothing is held now":       {func(b, _ *Shard) { b.State.HeldUntil = at }, 0},
 	} {
 		image := tenAt(at)
 		image.State.Slots[0].Tokens, image.State.Slots[0].Held, image.State.HeldUntil = 2_000, 5_000, at+3_000
@@ -228,9 +228,9 @@ func TestMendedHoldsCountSpentTokens(t *testing.T) {
 	}
 }
 
-// A held-until instant beyond every sound clock is ignored and replaced; but not one that was
-// written since.
-func TestAHoldBeyondAllLivesIsReplaced(t *testing.T) {
+// A held-until instant beyond any sound clock is ignored and replaced, unless it was written since
+// the image.
+func TestImpossibleHoldTimesAreReplaced(t *testing.T) {
 	const at, absurd = sampleNow, sampleNow + 1<<40
 	image := tenAt(at)
 	image.State.HeldUntil = absurd
@@ -242,21 +242,20 @@ func TestAHoldBeyondAllLivesIsReplaced(t *testing.T) {
 		since := image
 		since.State.HeldUntil = until
 		if _, held := written(t, since, c); held {
-			t.Errorf("until %d was written since, and is replaced", until-at)
+			t.Errorf("until %d was written since, but replaced", until-at)
 		}
 	}
 }
 
-// If held tokens bound a level instead of the line, a forced settlement requires that others have
-// not taken more than the level since the image: of 10, with 4 held, 6 are available, however long
-// it fills.
-func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
+// If held tokens bound a level, a forced settlement requires that others took no more than that
+// level since the image. Of 10 with 4 held, 6 are available, however long the bucket fills.
+func TestForcedSettlementsRespectHeldTokens(t *testing.T) {
 	const at = sampleNow
 	for _, c := range []struct {
 		name               string
 		held, until, after int64
 		others             int64 // tokens taken since the image
-		noClock            bool  // a client without held tokens made the item: its level is exact
+		noClock            bool  // made by a client without held tokens: its level is exact
 		want               bool
 	}{
 		{"bounded", 4_000, 20_000, 8_000, 6_000, false, true},
@@ -285,8 +284,8 @@ func TestALevelThatIsBoundedByWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A process with a shorter life than others keeps their held-until instant. However long tokens are
-// held, every reader of the item respects it.
+// A process with shorter holds keeps the held-until instant of others. Every reader of the item
+// respects it, however long tokens are held.
 func TestALongerHoldStays(t *testing.T) {
 	image := tenAt(sampleNow)
 	image.State.HeldUntil, image.State.Slots[0].Held, image.State.Slots[0].Tokens = sampleNow+5_000, 2_000, 3_000
@@ -301,8 +300,8 @@ func TestALongerHoldStays(t *testing.T) {
 	}
 }
 
-// A split hands over only existing tokens, even if the shard has more held tokens than its share,
-// and is left with a negative level.
+// A split hands over only existing tokens, even if the shard holds more than its share and is left
+// with a negative level.
 func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
 	full := tenAt(sampleNow)
 	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
@@ -314,6 +313,6 @@ func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
 	}
 	other, _ := written(t, image, Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow})
 	if _, held, err := split.Apply(other.Item()); err != nil || held {
-		t.Errorf("2 were there, 1 was taken, and 2 are handed over: %v", err)
+		t.Errorf("2 handed over, want only the 1 that is left: %v", err)
 	}
 }

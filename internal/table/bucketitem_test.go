@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// An invalid capacity, amount or period is named with its value. So is an impossible shard count.
-func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
+// An error names an invalid capacity, amount, period or shard count with its value.
+func TestErrorsNameInvalidNumbersOfABucket(t *testing.T) {
 	for _, c := range []struct {
 		attr  string
 		v     int64
@@ -42,9 +42,9 @@ func TestNumbersOfABucketThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// The limits of an item are identified by the names of their levels, or for slots of their epochs.
-// Similar names belong to something else.
-func TestAttributesThatNameALimit(t *testing.T) {
+// Limits are identified by the names of their levels, and slots by their epochs. Attributes with
+// similar names belong to something else.
+func TestLevelsAndEpochsIdentifyLimits(t *testing.T) {
 	for attr, want := range map[string]string{"b_rpm_tk": "rpm", "b_a_b_tk": "a_b", "c_rpm_tk": "", "b_rpm_tc": "",
 		"b__tk": "", "b_tk": "", "tk": ""} {
 		if got, ok := limitOfTokens(attr); got != want || ok != (want != "") {
@@ -70,9 +70,9 @@ func manyKinds(t *testing.T) item.Item {
 	return b.Item()
 }
 
-// Each number of a bucket, and each of its remainders, must be a number: otherwise the item is
-// unreadable, and the error names the attribute and the item.
-func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
+// Every number of a bucket and every remainder must be a number. Otherwise the item is unreadable,
+// and the error names the attribute and the item.
+func TestEveryNumberOfABucketMustBeANumber(t *testing.T) {
 	whole := manyKinds(t)
 	if b, err := DecodeShard(whole); err != nil || !item.EqualItems(b.Item(), whole) {
 		t.Fatalf("%v", err)
@@ -80,7 +80,7 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 	played := 0
 	for attr, v := range whole {
 		if _, number := v.(*types.AttributeValueMemberN); !number || attr == AttrBorn {
-			continue // any type is allowed there
+			continue // any type is allowed
 		}
 		for _, wrong := range []item.Value{item.S("x"), num("1.5")} {
 			it := maps.Clone(whole)
@@ -101,15 +101,15 @@ func TestEveryNumberOfABucketMustBeOne(t *testing.T) {
 		}
 		it := maps.Clone(whole)
 		it[AttrRemainders] = item.Map(item.Item{layout.AttrRF: item.N(b.State.RF), of: wrong})
-		check.Is(t, check.Err(DecodeShard(it)), ErrUnreadable, "remainders whose %s is none", of)
+		check.Is(t, check.Err(DecodeShard(it)), ErrUnreadable, "remainders with an invalid %s", of)
 		played++
 	}
 	if played < 50 {
-		t.Errorf("only %d played", played)
+		t.Errorf("only %d attributes tested", played)
 	}
 }
 
-// An item with another key is not a bucket, whatever its attributes, and the error names its key.
+// An item with another key is not a bucket, whatever its attributes. The error names its key.
 func TestAnotherKeyIsNoBucket(t *testing.T) {
 	for _, k := range []item.Key{{PK: "ns/BUCKET#e#r#0", SK: "#META"}, {PK: "ns/ENTITY#e", SK: layout.SKBucketState}} {
 		it := manyKinds(t)
@@ -121,8 +121,8 @@ func TestAnotherKeyIsNoBucket(t *testing.T) {
 	}
 }
 
-// Slots and their epochs must be valid; the error names the limit.
-func TestSlotsThatMakeNoSense(t *testing.T) {
+// Slots and their epochs must be valid. The error names the limit.
+func TestErrorsNameInvalidSlots(t *testing.T) {
 	for _, c := range []struct {
 		attr  string
 		v     int64

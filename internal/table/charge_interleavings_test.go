@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// moment is one state of the world: an item, three processes with an image of it each, the item
-// without loss, and how much can still be given back.
+// moment is one state of the world: an item, an image of it for each of three processes, the item
+// without losses, and how much can still be given back.
 type moment struct {
 	now    int
 	it     mitem
@@ -108,7 +108,7 @@ func (x *explorer) clock(m *moment, p int) int {
 func (x *explorer) reach(m moment, how string, p int) {
 	x.plays++
 	if x.defect == soundCharge {
-		for p, im := range m.images { // an image of an earlier life is useless
+		for p, im := range m.images { // an image of an earlier generation is useless
 			if im.exists != 0 && (im.generation != m.it.generation || im.generation == 0 && im.rf != m.it.rf) {
 				m.images[p] = mitem{}
 			}
@@ -132,7 +132,7 @@ func (x *explorer) sample() bool {
 	return true
 }
 
-// step reaches everything that can happen next.
+// step runs every possible next step.
 func (x *explorer) step(m moment) {
 	next := m
 	next.now += tick
@@ -192,7 +192,7 @@ func (x *explorer) charge(m moment, p int, q request) {
 	}
 	if !held {
 		m.images[p] = m.it
-		x.reach(m, "refused", p) // without the answer nothing has happened
+		x.reach(m, "refused", p) // nothing has happened without the answer
 		return
 	}
 	next := m
@@ -244,10 +244,10 @@ func (x *explorer) split(m moment, p int) {
 	x.reach(m, "split", p)
 }
 
-// foreignRefill runs the slow path of a Python client: it credits by its own image, under a lock on
-// the refill instant. Two writers with the same instant do not exclude each other, which is its
-// weakness (wire-format.md, rule 7) and left out: if one of ours shows more than the other, it
-// credits tokens that do not fit.
+// foreignRefill runs the slow path of a Python client, which credits the refill since its own
+// image, under a lock on the refill instant. The lock does not exclude two writers with the same
+// instant (wire-format.md, rule 7): if our image has more tokens, Python credits tokens that do not
+// fit. That known weakness is left out here.
 func (x *explorer) foreignRefill(m moment, p int) {
 	im := m.images[p]
 	if im.rf != m.it.rf || im.shards > 1 || im.variant != m.it.variant || m.now <= im.rf {
@@ -339,7 +339,7 @@ func (x *explorer) cold(m moment, cost [2]int) {
 
 var coldHolds = map[[6]int]bool{}
 
-// explore runs every interleaving of this many steps from a few beginnings.
+// explore runs every interleaving of so many steps, from a few initial states.
 func (x *explorer) explore(steps int) {
 	x.seen, x.rng = map[key]struct{}{}, rand.New(rand.NewPCG(1, 1))
 	for _, generation := range []int{epoch, 0} {
@@ -373,11 +373,10 @@ func steps(byDefault int) int {
 	return byDefault
 }
 
-// In whatever order three processes look, charge, go into debt and lose answers, no token is
-// granted that does not exist. "Everything" adds refills, changed limits, splits, cold writes,
-// tokens given back, writes of a Python client, and items deleted and created again. Group charges
-// are charges of the sum. With a clock that is ahead, at most the refill of that time is granted too
-// early.
+// In whatever order three processes look, charge, go into debt and lose answers, only existing
+// tokens are granted. "Everything" adds refills, changed limits, splits, cold writes, give-backs,
+// writes of a Python client, and deleted items. A group commit is a charge of the sum. A clock
+// ahead can grant at most the refill of the difference too early.
 func TestEveryInterleaving(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -396,13 +395,13 @@ func TestEveryInterleaving(t *testing.T) {
 				t.Errorf("%d parts too many: %s", tt.x.worst, tt.x.example)
 			}
 			if tt.x.samples < 500 || tt.x.grants == 0 {
-				t.Error("too little was compared or granted to prove anything")
+				t.Error("too few comparisons or grants to prove anything")
 			}
 		})
 	}
 }
 
-// Deliberate omissions from the charge are found.
+// Each deliberate omission from the charge is found.
 func TestEveryInterleavingFindsPlantedDefects(t *testing.T) {
 	for name, d := range map[string]mdefect{"no generation": noGeneration, "the level instead of the line": literalLevel,
 		"no bound by the capacity": noCapacity} {

@@ -9,16 +9,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A model of an item with two limits, and of the writes to it, in plain integers: fast enough to
-// run every interleaving. Random samples of it are compared with the real writes, see agrees.
+// This file models an item with two limits and its writes in plain integers, fast enough to run
+// every interleaving. agrees compares random samples with the real writes.
 
 const tick = 1000 // milliseconds
 
 // rule is a limit in millitokens and ticks.
 type rule struct{ capacity, amount, period int }
 
-// rules are two sets of limits that processes may want: the second has a lower
-// and slower first limit, and a higher and faster second one.
+// rules are two sets of limits that processes may want. In the second set, the first limit is lower
+// and slower, and the second one higher and faster.
 var rules = [2][2]rule{{{4, 2, 2}, {2, 1, 2}}, {{3, 1, 1}, {3, 1, 1}}}
 
 func limitsOf(variant int) []bucket.Limit {
@@ -77,7 +77,7 @@ func (it mitem) at(now int) mitem {
 	return it
 }
 
-// adopt returns the item with other rules in force.
+// adopt returns the item under other rules.
 func (it mitem) adopt(variant int) mitem {
 	was := it
 	it.variant = variant
@@ -100,8 +100,8 @@ func (it mitem) adopt(variant int) mitem {
 type request struct {
 	cost    [2]int
 	variant int  // the rules it wants
-	force   bool // or settle into debt
-	none    bool // take nothing: a refill
+	force   bool // settle, into debt if necessary
+	none    bool // take nothing: only refill
 	slack   int  // percent that others may have taken from a full limit
 	room    int  // percent that a full limit gives up
 }
@@ -115,12 +115,12 @@ func (q request) String() string {
 type mwrite struct {
 	image    mitem
 	after    mitem  // rf, rests, rules and count after the write; tk is the bound of the counter
-	most     [2]int // the counter may be at most this
+	most     [2]int // upper bound of the counter
 	bound    [2]bool
-	least    [2]bool // or instead at least this
+	least    [2]bool // lower bound instead
 	begins   bool
 	defect   mdefect
-	forgiven [2]int // by a literal level
+	forgiven [2]int // by the literal level
 }
 
 // mdefect is a deliberate omission from the charge.
@@ -171,7 +171,7 @@ func (q request) charge(image mitem, now int, d mdefect) (w mwrite, ok bool) {
 	return w, true
 }
 
-// split plans that shard 0 hands half to a sibling, and returns the sibling's part.
+// split plans that shard 0 hands half to a new sibling, and returns the sibling's half.
 func split(image mitem, now int) (w mwrite, moved [2]mslot) {
 	at := image.at(now)
 	w = mwrite{image: image, after: at, begins: true}
@@ -201,7 +201,7 @@ func split(image mitem, now int) (w mwrite, moved [2]mslot) {
 	return w, moved
 }
 
-// apply performs a write; held is false if its condition does not hold.
+// apply performs a write. It is not held if its condition fails.
 func (w mwrite) apply(it mitem) (after mitem, held bool) {
 	im := w.image
 	switch {
@@ -280,9 +280,9 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 }
 
 // mref is one limit without any loss, in parts of a millitoken. line is the level without the bound
-// of the capacity, limit the level if it was full at the item's refill instant: tokens that another
-// client takes with a plain add count from that instant, however long ago it is. pool is the
-// given-back tokens, which may be taken in addition.
+// of the capacity. limit is the level if it was full at the item's refill instant: a plain add of
+// another client counts from that instant, however old it is. pool is the tokens given back, which
+// may be taken in addition.
 type mref struct{ limit, line, pool int }
 
 const parts = 4 // of a millitoken
@@ -294,13 +294,13 @@ func (r *mref) pass(q rule, ticks int) {
 	r.limit, r.line = min(r.limit+earned, q.capacity*parts), r.line+earned
 }
 
-// refilled follows a write that moves the refill instant to now.
+// refilled records a write that moves the refill instant to now.
 func (r *mref) refilled(q rule) {
 	r.line = min(r.level(), q.capacity*parts)
 	r.limit = q.capacity * parts
 }
 
-// take takes milli tokens now and returns by how much that is too much.
+// take takes milli tokens now, and returns by how much that exceeds the tokens there.
 func (r *mref) take(milli int, q rule) (excess int) {
 	r.limit, r.line = r.limit-milli*parts, r.line-milli*parts
 	if milli < 0 {

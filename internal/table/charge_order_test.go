@@ -15,7 +15,7 @@ import (
 )
 
 // Two charges from one image leave the same item in either order, except for attributes of the
-// later instant if their instants differ.
+// later instant.
 func TestChargesCommute(t *testing.T) {
 	const now = 1_700_000_000_000
 	both, one := 0, 0
@@ -45,7 +45,7 @@ func TestChargesCommute(t *testing.T) {
 	}
 	t.Logf("%d times both held, %d times only the first", both, one)
 	if both < 500 || one < 100 {
-		t.Error("too little has happened to prove anything")
+		t.Error("too few charges held to prove anything")
 	}
 }
 
@@ -91,7 +91,7 @@ func randomCosts(rng *rand.Rand, b table.Shard) []table.Cost {
 	return out
 }
 
-// naive is a bucket of exact levels, one per limit.
+// naive is a bucket with an exact level per limit.
 type naive struct {
 	levels map[string]buckettest.Exact
 	at     int64
@@ -121,8 +121,8 @@ func (n *naive) take(costs []table.Cost) {
 	}
 }
 
-// A second computation, one exact level per limit: a process alone on a bucket is granted exactly
-// the bucket's tokens, after the exact wait that a denial gives, and the item agrees to the
+// A second computation has one exact level per limit. A process alone on a bucket is granted
+// exactly the bucket's tokens, after exactly the wait in a denial. The item agrees to the
 // millitoken and the remainder, through debt, give-backs, refills and counters near their bounds.
 func TestChargesOfOneProcessAreExact(t *testing.T) {
 	var granted, denied int
@@ -180,6 +180,6 @@ func TestChargesOfOneProcessAreExact(t *testing.T) {
 	}
 	t.Logf("%d granted, %d denied", granted, denied)
 	if granted < 500 || denied < 250 {
-		t.Error("too little has happened to prove anything")
+		t.Error("too few grants and denials to prove anything")
 	}
 }

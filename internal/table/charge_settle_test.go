@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// The example of settle.
+// The numbers of the example in Settled.
 func TestExampleOfARide(t *testing.T) {
 	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1000, Period: 1000}
 	put, image := create(0, []Cost{{Limit: l, Milli: 4000}})
@@ -24,13 +24,13 @@ func TestExampleOfARide(t *testing.T) {
 	}
 	others, _, _ := Adjust(image.Key(), []Cost{{Limit: l, Milli: 2000}}).Apply(put.Item) // others take 2 meanwhile
 	if _, held, _ := plan.Update.Apply(others); held {
-		t.Error("it holds though others have taken what it needs")
+		t.Error("it holds although others took the tokens it needs")
 	}
 }
 
-// A charge that settles leaves the same item as a settlement followed by the charge: with random
-// levels, ages, costs and differences of any sign, of rates, quotas and soft limits, alone and from
-// old images. It is granted exactly if the second of the two writes is.
+// A charge with a settlement leaves the same item as the settlement followed by the charge. Levels,
+// ages, costs and differences of any sign are random, for rates, quotas and soft limits, in fresh
+// and old images. The charge is granted exactly if the second of the two writes would be.
 func TestARideIsASettlementAndACharge(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 8))
 	happened := map[string]int{}
@@ -69,7 +69,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 		ride := Charge{Image: image, Costs: costs, Now: now, Settles: settles, Slack: r.Int64N(3) * 30}
 		plan := ride.Plan()
 
-		// One after the other: give-backs with a plain add, takes with a forced charge.
+		// Separately: give-backs by a plain add, more tokens by a forced charge.
 		var back, more []Cost
 		for _, c := range settles {
 			if c.Milli < 0 {
@@ -115,7 +115,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			}
 		}
 
-		// From an old image: others have taken since. It holds only if the rest covers the costs.
+		// Others have taken since an old image. The charge holds only if the rest covers the costs.
 		taken := some(0, 3)
 		stale, _, _ := (Charge{Image: image, Costs: taken, Now: now, Force: true}).Plan().Update.Apply(it)
 		late, held, _ := plan.Update.Apply(stale)
@@ -147,8 +147,8 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 	}
 }
 
-// A charge that begins a generation settles nothing, nor does one that takes nothing; Rides reports
-// differences that cannot ride.
+// A charge that begins a generation or takes nothing settles nothing. Rides reports such
+// differences.
 func TestNewGenerationsSettleNothing(t *testing.T) {
 	_, image := Create(sampleNew(quotaLimits))
 	s := Cost{Limit: quotaLimits[0], Milli: 1000}
@@ -180,8 +180,8 @@ func TestNewGenerationsSettleNothing(t *testing.T) {
 	}
 }
 
-// A settlement that begins the period of a first-use quota goes alone: a charge without a cost of
-// the quota would take tokens without beginning a period, and no edge would ever come.
+// A settlement that begins the period of a first-use quota needs its own write. A charge without a
+// cost of the quota would take tokens without beginning a period, which would then never end.
 func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
 	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	_, image := create(sampleNow, []Cost{{Limit: q}})
@@ -195,10 +195,10 @@ func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
 	}
 }
 
-// Tokens given back by a settlement leave room for held ones: level and held tokens never exceed a
-// full bucket. Of 10, 4 are held and 6 available; 4 come back and 6 are taken. 4 more would make
-// 14.
-func TestGivingBackLeavesRoomForWhatIsHeld(t *testing.T) {
+// Tokens given back by a settlement leave room for held ones: level and held tokens together never
+// exceed the capacity. Of 10, 4 are held and 6 available. 4 come back and 6 are taken; another 4
+// would make 14.
+func TestGiveBacksLeaveRoomForHeldTokens(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
 	b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(5_000), Now: at,
@@ -206,25 +206,25 @@ func TestGivingBackLeavesRoomForWhatIsHeld(t *testing.T) {
 	now := at + int64(5_000)
 	one, held := written(t, b, Charge{Image: b, Costs: tenCosts(6_000), Settles: tenCosts(-4_000), Now: now})
 	if !held || (Charge{Image: one, Costs: tenCosts(4_000), Now: now}).Plan().Verdict.Granted {
-		t.Errorf("held %v, and 4 more are granted than the held 4 allow", held)
+		t.Errorf("held %v, but the held 4 leave no room for 4 more", held)
 	}
 }
 
-// A settlement from an old image that shows a full limit is refused if others have taken since,
-// also from soft limits and from limits without a cost: the refill since would look like debt.
-func TestASettlementFromAnOldImage(t *testing.T) {
+// A settlement from an old image of a full limit is refused if others have taken since: the refill
+// since then would look like debt. That includes soft limits, and limits without a cost.
+func TestSettlementsFromOldFullImagesAreRefused(t *testing.T) {
 	for _, soft := range []bool{true, false} {
 		l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 1000, Soft: soft}
 		r := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 10_000, Period: 1000}
 		_, image := create(sampleNow, []Cost{{Limit: l}, {Limit: r}})
 		stored := image
-		for i := range 20 { // others take 100 in 20 s, and all is refilled
+		for i := range 20 { // others take 100 in 20 s, which are refilled
 			stored, _ = written(t, stored, Charge{Image: stored, Costs: []Cost{{Limit: l, Milli: 5000}, {Limit: r}},
 				Now: sampleNow + int64(i)*1000})
 		}
 		costs := []Cost{{Limit: l, Milli: 1000}, {Limit: r, Milli: 1000}}
 		if !soft {
-			costs = costs[1:] // the limit is stored, but not in force for this request
+			costs = costs[1:] // the limit is stored, but not part of this request
 		}
 		late, held := written(t, stored, Charge{Image: image, Costs: costs, Settles: []Cost{{Limit: l, Milli: 15_000}},
 			Now: sampleNow + 60_000, Slack: 30})
@@ -234,7 +234,8 @@ func TestASettlementFromAnOldImage(t *testing.T) {
 	}
 }
 
-// Differences of one limit are summed before they are capped: -5 and +5 on a level of 8 leave 8.
+// Differences of one limit are summed before the capacity cuts them: -5 and +5 on a level of 8
+// leave 8.
 func TestDifferencesAreSummedFirst(t *testing.T) {
 	_, image := create(sampleNow, tenCosts(2000))
 	s := append(tenCosts(-5000), tenCosts(5000)...)

@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A settlement or a give-back of the Python client after the bucket was deleted leaves an item with
-// only its counters. The first charge makes it a whole bucket: one that every client finds, as full
-// as a new one minus the settlement.
+// If the Python client settles or gives back after a bucket was deleted, the item has only
+// counters. The first charge completes it: every client finds a bucket as full as a new one, minus
+// the settlement.
 func TestChargeMakesASkeletonABucket(t *testing.T) {
 	for added, want := range map[int64]int64{-5_000: 94_000, 5_000: 99_000, -150_000: -51_000} {
 		n := NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt", Now: sampleNow,
@@ -30,10 +30,10 @@ func TestChargeMakesASkeletonABucket(t *testing.T) {
 			t.Errorf("%d added: %+v, %v, want level %d and counter %d", added, got.State, err, want, 1000-added)
 		}
 		whole := slices.Sorted(maps.Keys(created.Item))
-		whole = slices.DeleteFunc(whole, func(attr string) bool { return attr == AttrBorn }) // its creation is unknown
+		whole = slices.DeleteFunc(whole, func(attr string) bool { return attr == AttrBorn }) // its creation time is unknown
 		have := slices.Sorted(maps.Keys(after))
 		if !slices.Equal(have, whole) {
-			t.Errorf("%d added: attributes %v, want those of a new bucket %v", added, have, whole)
+			t.Errorf("%d added: attributes %v, want %v like a new bucket", added, have, whole)
 		}
 		for _, attr := range identity {
 			if v, ok := created.Item[attr]; ok && !item.Equal(after[attr], v) {

@@ -12,10 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A charge is planned from an image, and others have taken more before it is written. For every
-// pair around empty and full: if the write holds, the item afterwards is what charging that very
-// item would have left, minus at most the tokens that others took, and minus nothing unless the
-// image was filling up. It is refused only if it would leave a debt.
+// A charge is planned from an image, and others take tokens before it is written. The table covers
+// every pair around empty and full. If the write holds, the item equals one charged from a current
+// image, minus at most the tokens that others took, and minus nothing unless the bucket was filling
+// up. The write is refused only if it would leave a debt.
 func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 	const now = 1_700_000_000_000
 	limit := bucket.Limit{Name: "rpm", Capacity: 12, Amount: 3, Period: 2}
@@ -81,8 +81,8 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 	t.Logf("%d writes held, %d of them lower than the level, near full; %d refused", held, lower, refused)
 }
 
-// A dropped limit starts full when it returns, so it may be dropped only when it is full, whatever
-// the image showed: others may have emptied it since, after it had been full for a long time.
+// A dropped limit starts full when it returns. So it may be dropped only when it is full, whatever
+// the image showed: others may have emptied it since.
 func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 	const now = 1_700_000_000_000
 	old := bucket.Limit{Name: "old", Capacity: 12, Amount: 3, Period: 2}
@@ -119,15 +119,15 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 		}
 	}
 	if t.Logf("%d times dropped, %d times kept", dropped, kept); dropped < 100 || kept < 100 {
-		t.Error("it does not go with its attributes, or always")
+		t.Error("too few limits dropped or kept")
 	}
 }
 
-// However much is settled and given back, the item stays readable, and the bucket works again when
+// After huge settlements and give-backs the item stays readable, and the bucket works again once
 // the debt is paid.
 func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 	const now = 1_700_000_000_000
-	const most = 1_000_000_000_000_000_000 // the most tokens in one call, in millitokens
+	const most = 1_000_000_000_000_000_000 // the largest cost of one call, in millitokens
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	for _, sign := range []int64{1, -1} {
 		put, _ := create(now, table.Costs(limits))
@@ -168,6 +168,6 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 			}
 			stored = applied(t, plan.Update, stored)
 		}
-		check.Equal(t, burst, 10, "granted at once when all is even")
+		check.Equal(t, burst, 10, "granted at once when the sum is zero")
 	}
 }

@@ -62,10 +62,10 @@ func TestExamplesOfTheCharge(t *testing.T) {
 	}
 }
 
-// A soft limit denies nothing, whatever others have taken. Only if it is full, and a slack is
-// given, a write that would lose the tokens that others took since the image is refused: of 100
-// tokens and a slack of 20 %, no more than 20. A shard of two is full at its share.
-func TestASoftLimitThatIsFull(t *testing.T) {
+// A soft limit denies nothing, whatever others took. Only if it is full and has a slack, a write is
+// refused that would lose more tokens than the slack: of 100 tokens with a slack of 20 %, at most
+// 20. A shard of two is full at its share.
+func TestFullSoftLimitsLoseAtMostTheirSlack(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	for _, c := range []struct {
 		slack, level, others int64
@@ -89,9 +89,9 @@ func TestASoftLimitThatIsFull(t *testing.T) {
 	}
 }
 
-// A grant counts from now, with the present level, even if the item's clock is ahead of ours. A
-// clock that is far ahead is mended, which begins a generation, as does an item without a clock or
-// without a count, whose capacity is unknown. A clock within the allowed difference is not mended.
+// A grant counts from now, even if the item's clock is ahead of ours. A clock far ahead is
+// repaired, which begins a generation. So does an item without a clock, or without a shard count,
+// whose capacity is unknown. A clock within the allowed difference is kept.
 func TestChargesOfOddItems(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
@@ -121,8 +121,8 @@ func TestChargesOfOddItems(t *testing.T) {
 	}
 }
 
-// A waiting request takes costs into debt if they may be owed. Costs with a floor are taken only if
-// they are covered.
+// A waiting request may go into debt with its costs. Costs with a floor are taken only if they are
+// covered.
 func TestWaitingRequestsGoIntoDebt(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := bucket.Limit{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}
@@ -144,7 +144,7 @@ func TestWaitingRequestsGoIntoDebt(t *testing.T) {
 }
 
 // Planning a charge does not change its image.
-func TestAPlanLeavesItsImage(t *testing.T) {
+func TestPlansDoNotChangeTheirImage(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
 	wider := []bucket.Limit{{Name: "rpm", Capacity: 20 * s, Amount: s, Period: s},

@@ -12,7 +12,7 @@ import (
 )
 
 // bucketWorld is one bucket that processes charge, from images of any age or without one. The
-// worlds of quotas, slots and floors are built on it.
+// worlds of quotas, slots and floors embed it.
 type bucketWorld struct {
 	*loadchecktest.World
 	planted string
@@ -28,7 +28,7 @@ type decoded struct {
 	b  table.Shard
 }
 
-// process is one process with its own clock, and an image of each shard that it has used.
+// process is a process with its own clock, and its image of each shard.
 type process struct {
 	skew   int64
 	images map[int]table.Shard
@@ -87,7 +87,7 @@ func (p *process) see(b table.Shard) {
 	}
 }
 
-// planned returns the write of a charge: from an image, or for a process without one.
+// planned returns the write of a charge: from an image, or without one.
 func (w *bucketWorld) planned(k int, c table.Charge, known bool) (u item.Update, granted bool) {
 	if !known {
 		b, _ := w.shard(k)
@@ -122,10 +122,10 @@ func (w *bucketWorld) call(p *process, u item.Update, c loadchecktest.Call, chec
 	w.Send(c)
 }
 
-// A world of one bucket with a rate, a quota and slots, and requests of three classes: one without
-// a floor, the others with one. Processes plan from images of any age, or have none. A second,
-// naive computation only uses what was taken and when. For every grant it finds the floor left; and
-// a lone process is granted exactly the requests that leave it.
+// This world has a bucket with a rate, a quota and slots, and requests of three classes: one
+// without a floor, two with one. Processes plan from images of any age, or without one. A second,
+// naive computation uses only which tokens were taken and when. After every grant it checks the
+// floor. A lone process is granted exactly the requests that leave the floor.
 
 // The defects that can be planted.
 const (

@@ -6,13 +6,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// A planned write is independent: later plans and renderings do not change it.
-func TestAPlannedWriteIsItsOwn(t *testing.T) {
+// A planned write is independent of later plans and renderings.
+func TestPlannedWritesAreIndependent(t *testing.T) {
 	rpm, tpm := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
 		bucket.Limit{Name: "tpm", Capacity: 7_000_000, Amount: 7_000_000, Period: 60_000}
 	charge := func(n int) Charge {
 		at := int64(1_000_000 + n)
-		limits := []bucket.Limit{rpm, tpm}[:1+n%2] // of one limit or two
+		limits := []bucket.Limit{rpm, tpm}[:1+n%2] // one limit or two
 		costs := Costs(limits)
 		for i := range costs {
 			costs[i].Milli = 1000 * int64(n)
@@ -39,8 +39,8 @@ func shownWrite(c Charged) string {
 	return render(c.Update).readable() + c.Before.String() + c.Update.Key.PK
 }
 
-// A limit with a level is stored as soft exactly while it is, whether it is new or changes.
-func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
+// A limit with a level is stored as soft exactly while it is soft, whether it is new or changed.
+func TestSoftLimitsAreStoredAsSoft(t *testing.T) {
 	for _, l := range kinds() {
 		if l.Returns() {
 			continue
@@ -58,9 +58,9 @@ func TestALimitIsStoredAsSoftWhileItIs(t *testing.T) {
 	}
 }
 
-// If a level is exactly at its room, its part of a millitoken stays: of 3 ms per millitoken, one
-// has passed, so two more complete it.
-func TestRoomKeepsWhatIsLessThanAMillitoken(t *testing.T) {
+// A level exactly at its room keeps its remainder: at 3 ms per millitoken, one ms has passed, so
+// two more complete the millitoken.
+func TestRoomKeepsRemainders(t *testing.T) {
 	limit := bucket.Limit{Name: "l", Capacity: 10_000, Amount: 1000, Period: 3000}
 	costs := Costs([]bucket.Limit{limit})
 	put, b := create(sampleNow, costs)

@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A cost needs a share that can hold it and its floor: 10 for a cost of 6 with a floor of 40 %,
-// rounded up.
-func TestShareOfACost(t *testing.T) {
+// A cost needs a share that holds it and its floor: for a cost of 6 with a floor of 40 %, a share
+// of 10, rounded up.
+func TestCostsNeedAShareWithTheirFloor(t *testing.T) {
 	for _, c := range []struct{ milli, floor, want int64 }{
 		{6000, 0, 6000}, {6000, 40, 10_000}, {1, 40, 2}, {5999, 40, 9999}, {6001, 40, 10_002}, {0, 40, 0}, {7, 99, 700},
 		{99, 1, 100}, {-5, 0, -5},
@@ -20,7 +20,7 @@ func TestShareOfACost(t *testing.T) {
 	}
 }
 
-// Only rates go into debt, and not with a floor.
+// Only rates go into debt, and only without a floor.
 func TestOnlyRatesAreOwed(t *testing.T) {
 	rate := bucket.Limit{Name: "r", Capacity: 1000, Amount: 1000, Period: 1000}
 	for _, c := range []struct {
@@ -36,9 +36,9 @@ func TestOnlyRatesAreOwed(t *testing.T) {
 	}
 }
 
-// Slots that are given back or moved must still be counted: in the current epoch or the one before,
-// with epochs of the same length, and as many.
-func TestSlotsThatAreCounted(t *testing.T) {
+// Slots can be given back or moved only while they count: in the current epoch or the one before,
+// with the same length of epochs, and at most as many.
+func TestOnlyCountedSlotsCanBeGivenBack(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	s := bucket.New([]bucket.Limit{fly}, 0, 1, 40_000).Take([]int64{4000, 0})
 	longer := fly
@@ -65,8 +65,8 @@ func TestSlotsThatAreCounted(t *testing.T) {
 	}
 }
 
-// Tokens are given back if they still count: slots in their epoch and the next one, a quota's in
-// its period. Late ones are skipped, without affecting the rest.
+// Tokens are given back if they still count: slots in their epoch and the next, a quota's in its
+// period. Late give-backs are skipped, and do not affect the rest.
 func TestLateGiveBacksAreSkipped(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	limits := []bucket.Limit{
@@ -86,12 +86,12 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 		{"of any period", 0, end("fly"), 0, []int64{7000, 7000, 7000}},
 		{"in the next epoch", 30_000, end("fly"), end("hourly"), []int64{7000, 7000, 7083}},
 		{"two epochs later", 60_000, end("fly"), end("hourly"), []int64{6000, 7000, 7166}},
-		{"of two epochs before", 0, end("fly") - 60_000, end("hourly"), []int64{6000, 7000, 7000}},
-		{"of the period before", 0, end("fly"), end("hourly") - hour, []int64{7000, 6000, 7000}},
+		{"two epochs before", 0, end("fly") - 60_000, end("hourly"), []int64{6000, 7000, 7000}},
+		{"the period before", 0, end("fly"), end("hourly") - hour, []int64{7000, 6000, 7000}},
 	} {
 		costs := Costs(limits, -1000, -1000, -1000)
 		costs[0].End, costs[1].End = c.fly, c.hourly
-		costs[2].End = now - hour // it was a quota when the tokens were taken: a rate has no periods
+		costs[2].End = now - hour // it was a quota when the tokens were taken; a rate has no periods
 		plan := Charge{Image: b, Costs: costs, Now: now + c.later, Force: true}.Plan()
 		after, held, err := plan.Update.Apply(put.Item)
 		if err != nil || !held {
@@ -105,9 +105,9 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 	}
 }
 
-// Tokens of a quota are given back to the item from which they were taken, and to an older one,
-// which is the shard from which this one was split: not to one that was created again since, and
-// lacks nothing. More is taken from an item of any age, in any period.
+// A quota's tokens are given back to the item from which they were taken, or to an older one, from
+// which that shard was split. They are not given back to an item created since, which has no record
+// of them. More tokens are taken from an item of any age, in any period.
 func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 	const now = 1_800_000_010_000
 	for _, limit := range []bucket.Limit{
@@ -123,12 +123,12 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 					held, cost.Younger(b), err)
 			}
 		}
-		more := Cost{Limit: limit, Milli: 1000, End: now - 5_000, Resets: 1, Born: b.Born - 1} // taken from any
+		more := Cost{Limit: limit, Milli: 1000, End: now - 5_000, Resets: 1, Born: b.Born - 1} // taken from any item
 		applied(t, Adjust(b.Key(), []Cost{more}), put.Item)
 	}
 }
 
-// A cost that takes anything needs its floor too, and only of its own limit.
+// A cost that takes tokens also needs the floor of its own limit.
 func TestCostsNeedTheirFloor(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},
 		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, {Name: "c", Capacity: 1000, Amount: 1000, Period: 1000}}

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// All attributes of a limit in an item are in its list, and are removed with it: a later limit of
-// that name finds none. They belong to no other limit, and none is listed twice.
+// All attributes of a limit are in its list, and are removed with it, so that a later limit of the
+// same name starts clean. No attribute belongs to two limits, and none is listed twice.
 func TestAttributesOfALimit(t *testing.T) {
 	all := kinds()
 	b := imageOf(0, all, 0, 1, sampleNow)
@@ -57,8 +57,8 @@ func TestAttributesOfALimit(t *testing.T) {
 	}
 }
 
-// A limit is untouched if its counter is unchanged, up or down; slots, if the counts of both epochs
-// are. A missing limit is untouched.
+// A limit is untouched if its counter is unchanged. Slots are untouched if the counters of both
+// epochs are. A missing limit is untouched.
 func TestUntouchedLimits(t *testing.T) {
 	all := []bucket.Limit{kinds()[1], kinds()[2]}
 	put, b := create(sampleNow, Costs(all, 4000, 6000))

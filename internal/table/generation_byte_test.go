@@ -2,9 +2,9 @@ package table
 
 import "testing"
 
-// A generation's byte is 0 only for an item without one. All other values are about equally
+// A generation's byte is 0 only if there is no generation. All other bytes are about equally
 // frequent.
-func TestGenerationsByTheirByte(t *testing.T) {
+func TestGenerationBytesAreEvenlyDistributed(t *testing.T) {
 	if got := GenerationByte(0); got != 0 {
 		t.Errorf("no generation is %d", got)
 	}

@@ -22,7 +22,7 @@ type numbered struct {
 	generation int64
 }
 
-// lives are the items of a bucket of up to two shards, and their generations so far.
+// lives are the items of a bucket with up to two shards, and all their generations.
 type lives struct {
 	t      *testing.T
 	items  map[int]item.Item
@@ -44,7 +44,7 @@ const ( // defects of generations
 	undrawn  = "nothing is drawn"
 )
 
-// writes plans a step; nil if it is impossible.
+// writes plans a step, or returns nil if it is impossible.
 func (l *lives) writes(step string, now int64) []item.Write {
 	_, zero := l.items[0]
 	_, one := l.items[1]
@@ -113,7 +113,7 @@ func (l *lives) step(step string, now int64) bool {
 	return writes != nil
 }
 
-// begun records the generations that a step has begun, and returns one that came back, or that
+// begun records the generations that a step began. It returns one that was used before, or one that
 // began before another of its shard although nothing was deleted.
 func (l *lives) begun(was map[int]item.Item, byHand bool) (begun []numbered, back string) {
 	for k, it := range l.items {
@@ -135,8 +135,8 @@ func (l *lives) begun(was map[int]item.Item, byHand bool) (begun []numbered, bac
 
 const when = 1_700_000_000_000
 
-// search runs every sequence of steps, each with two clocks, and returns the first one in which a
-// generation comes back.
+// search runs every sequence of steps, with two clocks for each step. It returns the first sequence
+// in which a generation comes back.
 func (l *lives) search(steps []string, depth int, byHand bool, path string) (back string) {
 	l.played++
 	for _, s := range steps[:len(steps)*min(depth, 1)] {
@@ -164,11 +164,11 @@ func (l *lives) search(steps []string, depth int, byHand bool, path string) (bac
 	return ""
 }
 
-// Every sequence of steps of two shards, by writers whose clocks differ by three milliseconds while
-// no time passes, gives each life and each set of rules a unique number. Without deletions, the
-// instants increase too: they alone distinguish lives, and order images. With a defect, some
-// sequence does not.
-func TestNoGenerationComesBack(t *testing.T) {
+// In every sequence of steps on two shards, generations are unique: each life and each set of rules
+// has its own. The writers' clocks differ by three milliseconds, and no time passes. Without
+// deletions the instants increase too, so they alone order images. Each planted defect breaks this
+// in some sequence.
+func TestGenerationsAreUnique(t *testing.T) {
 	seen := []string{"split", "merge", "raise 0", "raise 1"}
 	byHand := []string{"create", "create empty", "split", "merge", "discount", "restore", "raise 1", "delete 0",
 		"delete 1"}
@@ -180,7 +180,7 @@ func TestNoGenerationComesBack(t *testing.T) {
 		{"", seen, 6}, {keptOnly, seen, 6}, {clock, seen, 6}, {"", byHand, 5}, {clock, byHand, 5}, {undrawn, byHand, 5},
 	} {
 		back, played := "", 0
-		for depth := 1; depth <= tt.depth && back == ""; depth++ { // the shortest sequence
+		for depth := 1; depth <= tt.depth && back == ""; depth++ { // find the shortest sequence
 			l := &lives{t: t, items: map[int]item.Item{}, had: map[numbered]bool{}, defect: tt.defect}
 			l.step("create", when)
 			l.begun(nil, false)
@@ -192,9 +192,9 @@ func TestNoGenerationComesBack(t *testing.T) {
 	}
 }
 
-// The next generation has another byte, which is all that usage stores, whenever it begins: in
-// 3,000 successive ones, a dozen would have the same. The random bits of the life stay.
-func TestTheNextGenerationLooksAnother(t *testing.T) {
+// Successive generations differ in the byte that usage stores, whenever they begin; by chance, a
+// dozen in 3,000 would not. The random bits of the life stay.
+func TestSuccessiveGenerationsDifferInTheirByte(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	now := int64(when)
 	_, b := create(when, table.Costs(rpm80))
@@ -211,14 +211,14 @@ func TestTheNextGenerationLooksAnother(t *testing.T) {
 	}
 }
 
-// A generation that another writer has made the last one is followed by one that begins now.
-func TestAfterTheLastGeneration(t *testing.T) {
+// A generation at the end of the range is followed by one that begins now.
+func TestTheLastGenerationIsFollowedByANewOne(t *testing.T) {
 	_, b := create(when, table.Costs(rpm80))
 	for _, last := range []int64{1<<63 - 1, 1<<63 - 1<<12, 1<<63 - 1<<13} {
 		b.Generation = last
 		after := applied(t, table.Raise(b, nil, when+5), b.Item())
 		want := int64(when + 5)
-		if last == 1<<63-1<<13 { // there is one left
+		if last == 1<<63-1<<13 { // one is left
 			want = 1<<51 - 1
 		}
 		if got := table.Began(decode(t, after).Generation); got < want || got > want+1 {

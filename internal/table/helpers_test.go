@@ -14,7 +14,7 @@ func create(now int64, costs []Cost) (item.Put, Shard) {
 	return Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Now: now, Costs: costs, Draw: 7})
 }
 
-// addAt returns a plain add to that bucket while it has one shard.
+// addAt returns a plain add to a bucket with one shard.
 func addAt(now int64, costs []Cost) Add {
 	return Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: now, Room: 50, Costs: costs}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Every interleaving of two processes, one a second ahead and one a second behind, on two slots
-// over five epochs: time passing by half an epoch or two epochs, looks, takes, moves and
-// give-backs, one of them late, lost answers, and holders that die.
+// Every interleaving of two processes on two slots over five epochs. One clock is a second ahead
+// and one a second behind. Time passes by half an epoch or two epochs. The steps are looks, takes,
+// moves and give-backs, of which one may be late, lost answers, and deaths of holders.
 type slotsMoment struct {
 	now    int64 // true time since the first epoch
 	it     item.Item
 	b      table.Shard // the item
 	images [2]table.Shard
 	late   *slotsWrite
-	works  [2][8]int8 // by process and epoch, as it knows
-	stuck  [2][8]int8 // of these, the ones whose move has no answer: they continue
-	taken  [8]int8    // by epoch: taken, and not given back
+	works  [2][8]int8 // by process and epoch, as the process believes
+	stuck  [2][8]int8 // of these, moved without an answer: the holders continue
+	taken  [8]int8    // by epoch: taken and not given back
 	steps  string
 }
 
@@ -58,7 +58,7 @@ func (m slotsMoment) key() string {
 	return fmt.Sprint(m.now, of(m.b), of(m.images[0]), of(m.images[1]), m.works, m.stuck, m.taken, late)
 }
 
-// check returns what is wrong.
+// check returns an error if the counts are wrong.
 func (m slotsMoment) check() error {
 	sl, alive := slotNamed(m.b, "fly"), 0
 	for p := range m.works {
@@ -124,7 +124,7 @@ func (m slotsMoment) deliver(q slotsWrite, lost bool) (slotsMoment, error) {
 	return m, m.check()
 }
 
-// next returns every moment that can follow.
+// next returns every possible next moment.
 func (m slotsMoment) next() (out []slotsMoment, err error) {
 	add := func(n slotsMoment, e error, step string) {
 		n.steps += step
@@ -201,7 +201,7 @@ func TestEveryInterleavingOfSlots(t *testing.T) {
 		}
 	})
 	if freed == 0 {
-		t.Error("no interleaving takes the slots of the dead")
+		t.Error("no interleaving takes dead slots again")
 	}
-	t.Logf("%d steps, %d states, %d of them with slots of the dead taken anew", steps, states, freed)
+	t.Logf("%d steps, %d states, %d of them with dead slots taken again", steps, states, freed)
 }

@@ -30,7 +30,7 @@ func slotsBucket(now, before int64, limits ...bucket.Limit) Shard {
 	return b
 }
 
-// slotsWrites returns every possible write of a bucket with slots.
+// slotsWrites returns every kind of write of a bucket with slots.
 func slotsWrites(t *testing.T, limits []bucket.Limit) []call {
 	t.Helper()
 	var calls []call
@@ -106,7 +106,7 @@ func TestWritesOfSlotsRenderAsTheirGolden(t *testing.T) {
 	rendersAs(t, "writes-slots.txt", slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]}))
 }
 
-// A sharded bucket has the slots of an undivided one: all are on shard 0, before and after a split.
+// A bucket has the same slots when it is split: all of them stay on shard 0.
 func TestSlotsStayOnShardZero(t *testing.T) {
 	b := slotsBucket(3, 2, slotsLimit("fly", 10), sampleLimits[0])
 	if b.State.CanSplit(32) {
@@ -127,7 +127,7 @@ func TestSlotsStayOnShardZero(t *testing.T) {
 	}
 }
 
-// If an item would expire before moved slots would be lost, its expiry is extended to then; an item
+// If an item would expire before its moved slots count no more, its expiry is extended. An item
 // that lives longer, or forever, is unchanged.
 func TestMovedSlotsKeepTheirItem(t *testing.T) {
 	const now = 1_800_000_010_000
@@ -151,8 +151,8 @@ func TestMovedSlotsKeepTheirItem(t *testing.T) {
 	}
 }
 
-// Slots moved to the next epoch keep their item as long as any of them may count: the longest epoch
-// determines for how long, whatever its position.
+// Slots moved to the next epoch keep their item as long as any of them may count. The longest epoch
+// determines the time, whatever its position.
 func TestTheLongestEpochKeepsTheItem(t *testing.T) {
 	short, long := slotsLimit("fly", 10), slotsLimit("sail", 10)
 	long.Period *= 4

@@ -10,14 +10,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of one bucket with slots, a rate and a quota. Processes take slots, give them back, move
-// them into the current epoch, die, are paused and lose answers; writes and answers are late by up
-// to three epochs, and clocks are up to a second off.
+// This world has one bucket with slots, a rate and a quota. Processes take slots, give them back,
+// move them into the current epoch, die, pause and lose answers. Writes and answers are late by up
+// to three epochs, and clocks are off by up to a second.
 //
-// A second, naive computation keeps a list of every take that the table has performed. A holder
-// works until it gives back or dies, or by its own clock until a second before the end of the epoch
-// after its slots' own. The slots at work must never exceed the limit, and the counts of the item
-// must be the sum of the list.
+// A second, naive computation lists every take that the table has performed. A holder works until
+// it gives back or dies, or by its own clock until a second before the end of the epoch after its
+// slots' own. The slots in use must never exceed the limit, and the counts in the item must be the
+// sum of the list.
 const epochMs = 10_000
 
 // The defects that can be planted.
@@ -30,13 +30,13 @@ const (
 	neverTold    = "a holder works on although it could not move its slots"
 )
 
-// holding is taken slots: they are counted in an epoch until they are given back.
+// holding is a set of taken slots. They count in an epoch until they are given back.
 type holding struct {
 	n, epoch int64 // the epoch in the item
 	given    bool
-	known    int64 // the epoch known to its holder
+	known    int64 // the epoch that the holder knows
 	works    bool
-	busy     bool // a write about it is under way
+	busy     bool // a write for it is under way
 }
 
 // lost returns when the slots are lost by the holder's clock.
@@ -66,7 +66,7 @@ func newSlotsWorld(seed uint64, planted string) *slotsWorld {
 		holds: map[*process][]*holding{}}
 }
 
-// atWork returns how many slots are at work.
+// atWork returns how many slots are in use.
 func (w *slotsWorld) atWork() (n int64) {
 	for p, holds := range w.holds {
 		for _, h := range holds {
@@ -78,7 +78,7 @@ func (w *slotsWorld) atWork() (n int64) {
 	return n
 }
 
-// check compares the item with the list, and the slots at work with the limit.
+// check compares the item with the list, and the slots in use with the limit.
 func (w *slotsWorld) check() {
 	if n := w.atWork(); n > w.n {
 		w.Fail("at %d: %d at work, there are %d", w.Now, n, w.n)
@@ -100,7 +100,7 @@ func (w *slotsWorld) check() {
 	}
 }
 
-// cost returns the give-back or the move of a part of a holding.
+// cost returns the cost that gives back or moves a part of a holding.
 func (w *slotsWorld) cost(h *holding, milli int64) table.Cost {
 	return table.Cost{Limit: w.limits[0], Milli: milli, End: (h.known + 1) * epochMs}
 }
@@ -141,8 +141,8 @@ func (w *slotsWorld) take(p *process) {
 	}, w.check)
 }
 
-// giveBack gives slots back, alone or together with more of another limit, unless they are lost by
-// the holder's clock.
+// giveBack gives slots back, alone or together with more tokens of another limit, unless they are
+// lost by the holder's clock.
 func (w *slotsWorld) giveBack(p *process, h *holding) {
 	h.works = false
 	back := w.cost(h, -h.n*bucket.Milli)
@@ -155,7 +155,7 @@ func (w *slotsWorld) giveBack(p *process, h *holding) {
 		u = table.Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
 	}
 	call := loadchecktest.Call{Arrived: func(bool) {
-		for _, a := range u.Add { // it lowers a count, unless it was too late
+		for _, a := range u.Add { // it reduced a count, unless it was too late
 			h.given = h.given || strings.HasPrefix(a.Name, "s_fly_")
 		}
 	}}
@@ -166,8 +166,8 @@ func (w *slotsWorld) giveBack(p *process, h *holding) {
 	w.call(p, u, call, w.check)
 }
 
-// move moves slots into the current epoch. Without an answer it is not repeated: the slots are lost
-// soon.
+// move moves slots into the current epoch. Without an answer it is not repeated: the slots will be
+// lost soon.
 func (w *slotsWorld) move(p *process, h *holding) {
 	h.busy = true
 	b, _ := w.shard(0)
@@ -202,7 +202,7 @@ func (w *slotsWorld) Step() {
 	switch kind := w.IntN(100); {
 	case kind < 45:
 		w.take(p)
-	case kind == 45: // it dies, and another one begins
+	case kind == 45: // it dies, and another process begins
 		w.holds[p], p.images = nil, map[int]table.Shard{}
 	case len(holds) == 0:
 	case kind < 72:
@@ -222,9 +222,8 @@ func (w *slotsWorld) Step() {
 var slots = loadchecktest.Kind[*slotsWorld]{New: newSlotsWorld, Steps: 500, Worlds: 150, Short: 40, Env: "KINDS",
 	Least: map[string]float64{"taken": 30, "moved": 1}}
 
-// TestNeverMoreSlotsThanThereAre runs KINDS worlds, 150 if that is not set. `make test-worlds` runs
-// 100,000.
-func TestNeverMoreSlotsThanThereAre(t *testing.T) { slots.Keeps(t) }
+// TestSlotsNeverExceedTheLimit runs KINDS worlds, by default 150. `make test-worlds` runs 100,000.
+func TestSlotsNeverExceedTheLimit(t *testing.T) { slots.Keeps(t) }
 
 func TestSlotsWorldSeesPlantedDefects(t *testing.T) {
 	slots.Sees(t, 40, 8, forgetsEarly, blindToOlder, backToDead, backTwice, movesTwice, neverTold)

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A bucket in debt must outlive the debt, however its expiry is set: by a settlement that keeps it,
-// by an acquire that sets it, and by the write that corrects it.
+// A bucket in debt must outlive the debt. Each write that sets the expiry ensures that: a
+// settlement with a charge, an acquire, and the write that extends the expiry.
 func TestDebtMovesTheExpiry(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
@@ -25,7 +25,7 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 		Lifetime: table.Expires, Now: now})
 	b := decode(t, put.Item)
 	check.MustEqual(t, b.TTL, now/1000+420, "ttl")
-	debt := table.Costs(limits, 3_600_000) // an hour to earn it
+	debt := table.Costs(limits, 3_600_000) // an hour to refill
 	const needed = now/1000 + 3600
 	settle := table.Charge{Image: b, Costs: debt, Now: now, Force: true}.Plan().Update
 	after, _, err := settle.Apply(put.Item)
@@ -37,16 +37,16 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	prolong, ok := table.Prolong(decode(t, adjusted), now)
 	mended, _, err := prolong.Apply(adjusted)
 	if got := decode(t, mended).TTL; !ok || err != nil || got < needed {
-		t.Errorf("settled by an add: prolonged %v, ttl is %d s from now, %v", ok, got-now/1000, err)
+		t.Errorf("settled by an add: extended %v, ttl is %d s from now, %v", ok, got-now/1000, err)
 	}
 	if _, again := table.Prolong(decode(t, mended), now); again {
-		t.Error("prolonged twice")
+		t.Error("extended twice")
 	}
 	for early, want := range map[int64]bool{5: false, 4: true} { // seconds from full to the expiry
 		b := decode(t, adjusted)
 		b.TTL = b.State.FullAt(now)/1000 + early
 		if _, ok := table.Prolong(b, now); ok != want {
-			t.Errorf("expires %d s after it is full: prolonged %v", early, ok)
+			t.Errorf("expires %d s after it is full: extended %v", early, ok)
 		}
 	}
 	back := table.Costs(limits, 1_000)
@@ -57,8 +57,8 @@ func TestDebtMovesTheExpiry(t *testing.T) {
 	}
 }
 
-// A bucket that is full only after the last storable instant does not expire: one with an enormous
-// debt, or whose limit fills in more than 2^53 milliseconds.
+// A bucket that is full only after the last storable instant does not expire: because of an
+// enormous debt, or because its limit fills in more than 2^53 milliseconds.
 func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
 	const now = 1_700_000_000_000
 	of := func(period int64) []bucket.Limit {
@@ -80,7 +80,7 @@ func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
 		u, ok := table.Prolong(b, now)
 		after, held, err := u.Apply(b.Item())
 		if got := decode(t, after).TTL; !ok || !held || err != nil || (got != 0) != expires {
-			t.Errorf("a period of %d, prolonged: ttl %d, %v, %v, %v", period, got, ok, held, err)
+			t.Errorf("a period of %d, extended: ttl %d, %v, %v, %v", period, got, ok, held, err)
 		}
 		b.State.Shards = 2
 		if _, ok := table.Prolong(b, now); ok {
@@ -89,7 +89,7 @@ func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
 	}
 }
 
-// A remainder counts only with its own refill instant, and within its period; anything else is
+// A remainder counts only with its own refill instant, and within its period. Otherwise it is
 // ignored.
 func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 	_, b := create(1000, table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}))
@@ -116,8 +116,8 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 	}
 }
 
-// An expired bucket is a full bucket: after any actions in any order, an item may be deleted only
-// when every limit has filled up, so creating it again full adds no tokens.
+// An expired bucket is full: whatever happened before, an item may be deleted only when every limit
+// is full, so creating it again adds no tokens.
 func TestExpiredBucketsAreFull(t *testing.T) {
 	sets := [][]bucket.Limit{
 		{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}},
@@ -140,7 +140,7 @@ func TestExpiredBucketsAreFull(t *testing.T) {
 	t.Logf("%d items expired, every one full; %d settlements into debt, %d of which moved the expiry", sweeps, debts,
 		prolonged)
 	if sweeps < 50 || prolonged < 20 {
-		t.Error("too little has happened to prove anything")
+		t.Error("too few expiries or debts to prove anything")
 	}
 }
 
@@ -150,7 +150,7 @@ type expiring struct {
 	db     *memdynamo.DB
 	limits []bucket.Limit
 	now    int64
-	stale  table.Shard // an image from some time ago
+	stale  table.Shard // an earlier image
 	seen   bool
 
 	sweeps, debts, prolonged int
@@ -176,7 +176,7 @@ func (e *expiring) step() {
 	case 1:
 		e.now += e.rng.Int64N(600_000)
 	case 2:
-		if ok && b.TTL > 0 && e.rng.IntN(3) == 0 { // to the instant at which it could just be deleted
+		if ok && b.TTL > 0 && e.rng.IntN(3) == 0 { // advance to the first instant at which it could be deleted
 			e.now = max(e.now, b.TTL*1000+e.rng.Int64N(3000)-1000)
 		}
 	case 3:
@@ -200,7 +200,7 @@ func (e *expiring) step() {
 	}
 }
 
-// full checks that every limit of the image has filled up by an instant.
+// full checks that every limit of an image is full at an instant.
 func (e *expiring) full(b table.Shard, at int64, what string) {
 	e.t.Helper()
 	for i, sl := range b.State.Slots {
@@ -251,8 +251,8 @@ func (e *expiring) write(w item.Write) item.Item {
 	return it
 }
 
-// settle goes into debt, in either of the two ways, and then moves the expiry like a lease, if the
-// debt could outlive it.
+// settle goes into debt in either of the two ways. If the debt could outlive the bucket, it extends
+// the expiry like a lease.
 func (e *expiring) settle(b table.Shard, ok bool) {
 	if !ok {
 		return

@@ -11,8 +11,8 @@ import (
 )
 
 // If only a level or a counter is stored, limits with costs are completed, and so is the meter.
-// That begins a generation: for an image from before, the limit is new. No level rises above its
-// capacity. A limit of slots takes over no level.
+// That begins a generation, so for an earlier image the limit is new. No level exceeds its
+// capacity. A former level is not used for slots.
 func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 9_000, Amount: 9_000, Period: 86_400_000}
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -28,7 +28,7 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 		{"in debt", "rpm", -4_000, []bucket.Limit{day, rpm}, "day:9 rpm:-4 wcu:999", true},
 		{"above its capacity", "rpm", 61_000, []bucket.Limit{day, rpm}, "day:9 rpm:60 wcu:999", true},
 		{"not wanted", "rpm", 4_000, []bucket.Limit{day}, "day:9 wcu:999", false},
-		{"not wanted by what takes nothing", "rpm", 4_000, nil, "day:9 wcu:999", false},
+		{"not named by a charge without costs", "rpm", 4_000, nil, "day:9 wcu:999", false},
 		{"wanted as slots", "rpm", 4_000, []bucket.Limit{day, slots}, "day:9 wcu:999", true},
 		{"the meter", bucket.WCU, 4_000, []bucket.Limit{day}, "day:9 wcu:4", true},
 	} {
@@ -52,9 +52,9 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 	}
 }
 
-// One write names 32 limits and the meter. Of an item with more, the limits that a charge wants
-// stay, and of the others the first by name, as far as there is room.
-func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
+// One write names 32 limits and the meter. An item with more keeps the limits of the charge, and
+// others in order of name while there is room.
+func TestOneWriteKeepsAtMost32Limits(t *testing.T) {
 	limits := func(n int) (out []bucket.Limit) {
 		for i := range n {
 			out = append(out, bucket.Limit{Name: fmt.Sprintf("l%02d", i), Capacity: 1000, Amount: 1000, Period: 1000})
@@ -65,14 +65,14 @@ func TestLimitsBeyondWhatOneWriteNames(t *testing.T) {
 		name   string
 		stored int
 		costs  []bucket.Limit
-		want   string // the remaining names, first to last
+		want   string // the remaining names, from first to last
 	}{
 		{"as many as one write names", 32, limits(99)[98:], "l00 to l31, wcu"},
-		{"one more, and one is wanted", 33, limits(33)[32:], "l00 to l30, l32 to l32, wcu"},
-		{"two of many are wanted", 40, limits(40)[38:], "l00 to l29, l38 to l39, wcu"},
-		{"one of those wanted is new", 40, []bucket.Limit{limits(40)[39], limits(50)[49]}, "l00 to l29, l39 to l39, wcu"},
-		{"nothing is wanted", 40, []bucket.Limit{}, "l00 to l31, wcu"},
-		{"what is stored is refilled", 40, nil, "l00 to l39, wcu"},
+		{"one more, and one is charged", 33, limits(33)[32:], "l00 to l30, l32 to l32, wcu"},
+		{"two of many are charged", 40, limits(40)[38:], "l00 to l29, l38 to l39, wcu"},
+		{"one charged limit is new", 40, []bucket.Limit{limits(40)[39], limits(50)[49]}, "l00 to l29, l39 to l39, wcu"},
+		{"nothing is charged", 40, []bucket.Limit{}, "l00 to l31, wcu"},
+		{"stored limits are refilled", 40, nil, "l00 to l39, wcu"},
 	} {
 		b := imageOf(0, limits(c.stored), 0, 1, sampleNow)
 		got, first, last := "", "", -2

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// The result of an operation is read back, and stored once per id, next to shard 0 of its bucket,
-// for three days.
+// The result of an operation is stored once per id, next to shard 0 of its bucket, for three days.
+// It can be read back.
 func TestOperationsAreStoredOnce(t *testing.T) {
 	o := Operation{Namespace: "ns", Entity: "acme", Resource: "gpt", ID: "op-1", Kind: OperationTopUp, Writer: "w",
 		Shards: 4, Tokens: map[string]int64{"rpm": 7, "tpm": -3}, At: 5000}
@@ -36,6 +36,6 @@ func TestOperationsAreStoredOnce(t *testing.T) {
 	}
 	delete(it, "operation")
 	if _, err = DecodeOperation(it); err == nil {
-		t.Error("one of no kind is read")
+		t.Error("an operation without a kind was decoded")
 	}
 }

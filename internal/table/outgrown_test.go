@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Sums, differences and roundings of counters of any size equal those of exact numbers.
+// Counters of any size add, subtract and round exactly.
 func TestCountersOfAnySize(t *testing.T) {
 	size := new(big.Int).Lsh(big.NewInt(1), 64)
 	low := func(n *big.Int) int64 { return int64(new(big.Int).Mod(n, size).Uint64()) }
@@ -61,7 +61,7 @@ func TestCountersOfAnySize(t *testing.T) {
 	}
 }
 
-// A shard reports its counters, with and without expired tokens, at any size.
+// A shard reports its counters at any size, with and without expired tokens.
 func TestCountersOfAShardThatHaveOutgrown64Bits(t *testing.T) {
 	num := func(s string) item.Value { return &types.AttributeValueMemberN{Value: s} }
 	for _, c := range []struct{ used, ended, usedTokens, spent string }{

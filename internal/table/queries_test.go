@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// Each query names the index, the partition and the range of exactly the requested items; queries
-// that must be current read the table itself, consistently.
+// Each query names the index, the partition and the range of exactly the requested items. Queries
+// for current data read the table itself, consistently.
 func TestQueries(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -38,8 +38,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// Keys of configurations and events contain their owners; items of an index are whole if they have
-// more than keys.
+// The keys of configurations and events contain the owner. Items from an index are whole if they
+// have more than keys.
 func TestPartsOfKeys(t *testing.T) {
 	for k, want := range map[item.Key]string{
 		layout.EntityConfigKey("ns", "acme", "gpt"): "acme", {PK: "ns/ENTITY#acme", SK: "#META"}: "",

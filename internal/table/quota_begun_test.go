@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A first-use period that another shard has begun, and that is not yet applied to this one, makes
-// the quota whole, minus the tokens taken since: of 10 it had 3 left, and 2 were taken.
-func TestAPeriodThatAnotherShardBegan(t *testing.T) {
+// Another shard has begun a first-use period, and this shard has not applied it yet. Then its quota
+// is full minus the tokens taken since: it had 3 of 10 left, and 2 were taken.
+func TestPeriodsBegunByAnotherShardRefillTheQuota(t *testing.T) {
 	const now = 1_700_000_000_000
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	b := imageOf(0, []bucket.Limit{quota}, 0, 1, now)
@@ -20,7 +20,7 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		start, applied int64
-		before         int64 // the counter when it began; -1: not stored
+		before         int64 // the counter at the beginning; -1: not stored
 		level          int64
 	}{
 		{"applied", now, now, 5_000, 3_000},
@@ -46,9 +46,9 @@ func TestAPeriodThatAnotherShardBegan(t *testing.T) {
 	}
 }
 
-// A quota that a bucket gets without using it waits for its first use. The item records this,
-// because until then every charge must look first.
-func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
+// An unused first-use quota waits for its first use. The item records this: until then every charge
+// must look first.
+func TestUnusedFirstUseQuotasAreRecorded(t *testing.T) {
 	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	limits := []bucket.Limit{quota, rate}
@@ -65,9 +65,8 @@ func TestAQuotaThatWaitsForItsFirstUse(t *testing.T) {
 	}
 }
 
-// The period ends that an item stores for its calendars count for those, while they are in the
-// future.
-func TestEndsThatAnItemHolds(t *testing.T) {
+// The period ends in an item count for its calendars while they are in the future.
+func TestStoredEndsCountForTheirCalendars(t *testing.T) {
 	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	first, rate := day, bucket.Limit{Name: "rate", Capacity: 10_000, Amount: 10_000, Period: 60_000}
 	first.Name, first.Reset = "first", "+3600"
@@ -75,7 +74,7 @@ func TestEndsThatAnItemHolds(t *testing.T) {
 		name  string
 		until int64 // of the item
 		end   int64 // stored end of each limit
-		want  bool  // it counts for the calendar
+		want  bool  // whether it counts for the calendar
 	}{
 		{"to come", 1, sampleNow + 1, true}, {"just over", 1, sampleNow, false}, {"over", 1, sampleNow - 1, false},
 		{"another client's item", 0, sampleNow + 1, false},
@@ -93,9 +92,8 @@ func TestEndsThatAnItemHolds(t *testing.T) {
 	}
 }
 
-// A finished first-use period begins no generation of the item until the next one is used; that use
-// does.
-func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
+// A finished first-use period begins no generation of the item. The next use of the quota does.
+func TestFinishedPeriodsBeginNoGeneration(t *testing.T) {
 	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
 	put, b := create(sampleNow, Costs(limits, 1000, 1000))
@@ -114,9 +112,9 @@ func TestAPeriodThatIsOverBeginsNoGeneration(t *testing.T) {
 	}
 }
 
-// A quota whose period is over is whole, whatever others have taken at its end since the image: 7
-// of 10 are left in the image, and 5 more are taken. That holds too if its calendar changes in the
-// same write, and for a first-use quota.
+// After the end of its period a quota is full, whatever others took since the image: 7 of 10 are
+// left in the image, and 5 more are taken. The same holds if the write changes the calendar too,
+// and for a first-use quota.
 func TestQuotasAreFullAfterLateCharges(t *testing.T) {
 	daily, hourly := "m0h0@UTC", "m0@UTC"
 	for _, c := range []struct {
@@ -145,7 +143,7 @@ func TestQuotasAreFullAfterLateCharges(t *testing.T) {
 	}
 }
 
-// The item counts how often an operator has made a quota whole.
+// The item counts how often an operator refilled a quota.
 func TestResetsAreCounted(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 3000))
@@ -159,9 +157,9 @@ func TestResetsAreCounted(t *testing.T) {
 	}
 }
 
-// The start of a first-use period is removed from the item with its calendar, even if the next one
-// ends at the same instant.
-func TestStartsLeaveWithTheirCalendar(t *testing.T) {
+// The start of a first-use period is removed with its calendar, even if the next period ends at the
+// same instant.
+func TestPeriodStartsAreRemovedWithTheirCalendar(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
 	const hour = 1_700_002_800_000
 	put, b := create(hour, Costs([]bucket.Limit{quota}, 3000))
@@ -175,9 +173,9 @@ func TestStartsLeaveWithTheirCalendar(t *testing.T) {
 	}
 }
 
-// Six limits of mixed kinds (three rates, a calendar, money and a first-use quota) stay within one
-// write unit with realistic numbers and a 40-character entity id. Eight do not, as documented in
-// docs/budgets-and-quotas.md.
+// Six limits of mixed kinds (three rates, a calendar, money and a first-use quota) fit into one
+// write unit with realistic numbers and a 40-character entity id. Eight do not, as
+// docs/budgets-and-quotas.md says.
 func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
 	rate := func(name string, n int64) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}

@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Every interleaving of two processes, one a second ahead and one a second behind, on a quota of
-// two tokens across an edge: time passing by half seconds, looks, charges of one token, one of them
-// late, lost answers, and give-backs.
+// Every interleaving of two processes on a quota of two tokens across an edge. One clock is a
+// second ahead and one a second behind. Time passes by half seconds. The steps are looks, charges
+// of one token, of which one may be late, lost answers, and give-backs.
 type edgeMoment struct {
 	now     int64 // true time, relative to the edge
 	it      item.Item
@@ -49,7 +49,7 @@ func periodOf(b table.Shard) int {
 	return 0
 }
 
-// key identifies moments: generations only by whether they are the item's.
+// key identifies moments. Of a generation, it has only whether it is the item's.
 func (m edgeMoment) key() string {
 	b := m.shard()
 	of := func(s table.Shard) string {
@@ -82,7 +82,7 @@ func (m edgeMoment) deliver(q edgeWrite, lost bool) (edgeMoment, error) {
 			m.leases[q.p][period]++
 		} else {
 			if q.back != period {
-				return m, fmt.Errorf("what period %d gave was given back to period %d", q.back, period)
+				return m, fmt.Errorf("tokens of period %d were given back to period %d", q.back, period)
 			}
 			m.granted[period] -= bucket.Milli
 		}
@@ -98,7 +98,7 @@ func (m edgeMoment) deliver(q edgeWrite, lost bool) (edgeMoment, error) {
 	return m, nil
 }
 
-// next returns every moment that can follow.
+// next returns every possible next moment.
 func (m edgeMoment) next() (out []edgeMoment, err error) {
 	add := func(n edgeMoment, e error, step string) {
 		n.steps += step
@@ -150,14 +150,13 @@ func (m edgeMoment) next() (out []edgeMoment, err error) {
 	return out, err
 }
 
-// smallModel is one state of a small model, with its successors.
+// smallModel is a state of a small model, with its successors.
 type smallModel[M any] interface {
 	key() string
 	next() ([]M, error)
 }
 
-// interleavings runs everything that can follow a state, up to a depth, and each state once. It
-// calls visit with every new state.
+// interleavings visits everything that can follow a state, up to a depth, each state once.
 func interleavings[M smallModel[M]](t *testing.T, first M, depth int, visit func(M)) (steps, states int) {
 	t.Helper()
 	seen, level := map[string]bool{first.key(): true}, []M{first}

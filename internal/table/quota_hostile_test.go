@@ -21,7 +21,7 @@ var marginLimits = []bucket.Limit{
 	{Name: "slow", Capacity: 40 * bucket.Milli, Amount: 3 * bucket.Milli, Period: 7001},
 }
 
-// around returns an instant near an edge, later than another.
+// around returns an instant near an edge, and after another instant.
 func around(r *rand.Rand, now int64) int64 {
 	switch edge := (now/periodMs + 1) * periodMs; {
 	case r.IntN(12) == 0:
@@ -33,10 +33,10 @@ func around(r *rand.Rand, now int64) int64 {
 	}
 }
 
-// One process charges, refills, gives back and adds at random around edges. Its rates equal a naive
-// version without edges: a rational level that refills by the true time. Denials are exact to the
-// millisecond.
-func TestRatesGoOnBehindAnEdge(t *testing.T) {
+// One process charges, refills, gives back and adds at random around edges. The rates equal a naive
+// computation without edges: a rational level that refills by the true time. Denials are exact to
+// the millisecond.
+func TestRatesRefillAcrossEdges(t *testing.T) {
 	granted, inMargin, told := 0, 0, 0
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 20))
@@ -62,7 +62,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 				for _, off := range []int64{-1, 0} { // of the slowest limit
 					is := (table.Charge{Image: b, Costs: costs, Now: v.At + off}).Plan().Verdict.Granted
 					if is != (off == 0) {
-						t.Fatalf("seed %d at %d: told to come at %d by %s, %d ms from then: granted is %t",
+						t.Fatalf("seed %d at %d: advised to come at %d by %s, %d ms from then: granted is %t",
 							seed, now, v.At, plan.Short, off, is)
 					}
 				}
@@ -101,7 +101,7 @@ func TestRatesGoOnBehindAnEdge(t *testing.T) {
 	}
 }
 
-// splitAndMerge doubles the bucket and makes it whole again, without loss.
+// splitAndMerge splits a bucket and merges it again, without loss.
 func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.Item, table.Shard) {
 	t.Helper()
 	whole := b.State.At(now)
@@ -121,9 +121,9 @@ func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.I
 	return it, b
 }
 
-// A first-use period is over, and nothing is taken of the next one yet. Tokens given back to it
-// meanwhile, before the item has moved on, end with it: a write that takes nothing, planned from an
-// image before that, finds exactly a whole quota.
+// A first-use period is over, and the next one is not yet used. Tokens given back in between expire
+// with the finished period: a write that takes nothing, planned from an earlier image, finds
+// exactly a full quota.
 func TestGiveBacksEndWithTheirPeriod(t *testing.T) {
 	const start = theEdge
 	try := bucket.Limit{Name: "try", Capacity: 10 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
@@ -143,7 +143,7 @@ func TestGiveBacksEndWithTheirPeriod(t *testing.T) {
 	}
 }
 
-// shardWith returns a bucket with a quota of 10, created by one client and changed by another.
+// shardWith returns a bucket with a quota of 10 that one client created and another changed.
 func shardWith(t *testing.T, calendar string, now int64, change item.Item) item.Item {
 	t.Helper()
 	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: calendar}}
@@ -170,7 +170,7 @@ func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, gr
 const noon = 1_800_014_400_000 // 2027-01-15 12:00 UTC
 
 // An end that no zone data can explain does not block a quota forever.
-func TestImpossibleEndsDoNotCloseAQuota(t *testing.T) {
+func TestImpossibleEndsDoNotBlockAQuota(t *testing.T) {
 	const tomorrow = noon + 12*3_600_000 + 2_000
 	for name, until := range map[string]int64{"ages away": 1<<63 - 1, "in microseconds": noon * 1000, "negative": -5} {
 		it := shardWith(t, "m0h0@UTC", noon, item.Item{"vu": item.N(until)})
@@ -187,28 +187,28 @@ func TestImpossibleEndsDoNotCloseAQuota(t *testing.T) {
 	}
 }
 
-// An unsupported quota makes its item unreadable, and the error says why: an invalid calendar, or
-// none at all, or a schedule of a Python client. Attributes of rates do not.
+// A quota that we do not support makes its item unreadable, and the error says why: an invalid or
+// missing calendar, or a schedule of a Python client. Attributes of rates are harmless.
 func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 	none := `attribute "b_q_ra" is 0, want 1 to `
 	scheduled := `: the schedule of limit "q": `
 	for name, c := range map[string]struct {
 		change item.Item
-		want   string // the error; empty: it is readable
+		want   string // the error; empty: readable
 	}{
-		"as created":                 {item.Item{}, ""},
-		"a calendar that is none":    {item.Item{"b_q_rsched": item.S("1x")}, `attribute "b_q_rsched": `},
-		"no calendar":                {item.Item{"b_q_rsched": nil}, none},
-		"a calendar of no type":      {item.Item{"b_q_rsched": item.N(5)}, none},
-		"one that the limit refuses": {item.Item{"b_q_rsched": item.S("-"), "rsched": item.S("1m0h0")}, none},
-		"that of the item":           {item.Item{"b_q_rsched": nil, "rsched": item.S("1m0h0")}, ""},
-		"a schedule":                 {item.Item{"b_q_sched": item.S("x")}, scheduled},
-		"a schedule of the item":     {item.Item{"sched": item.S("x")}, scheduled},
-		"one of a quota":             {item.Item{"b_q_sched": item.S("1s500")}, ` is a quota with the schedule "1s500"`},
-		"until when, no number":      {item.Item{"vu": item.S("x")}, `attribute "vu"`},
-		"another period than ours":   {item.Item{"b_q_rp": item.N(60_000)}, ""},
-		"less than nothing added":    {item.Item{"b_q_tu": item.N(-5)}, ""},
-		"less than no resets":        {item.Item{"b_q_rn": item.N(-5)}, ""},
+		"as created":                  {item.Item{}, ""},
+		"an invalid calendar":         {item.Item{"b_q_rsched": item.S("1x")}, `attribute "b_q_rsched": `},
+		"no calendar":                 {item.Item{"b_q_rsched": nil}, none},
+		"a calendar that is a number": {item.Item{"b_q_rsched": item.N(5)}, none},
+		"an excluded calendar":        {item.Item{"b_q_rsched": item.S("-"), "rsched": item.S("1m0h0")}, none},
+		"the calendar of the item":    {item.Item{"b_q_rsched": nil, "rsched": item.S("1m0h0")}, ""},
+		"a schedule":                  {item.Item{"b_q_sched": item.S("x")}, scheduled},
+		"a schedule of the item":      {item.Item{"sched": item.S("x")}, scheduled},
+		"a schedule of a quota":       {item.Item{"b_q_sched": item.S("1s500")}, ` is a quota with the schedule "1s500"`},
+		"an invalid vu":               {item.Item{"vu": item.S("x")}, `attribute "vu"`},
+		"another period than ours":    {item.Item{"b_q_rp": item.N(60_000)}, ""},
+		"a negative top-up":           {item.Item{"b_q_tu": item.N(-5)}, ""},
+		"a negative number of resets": {item.Item{"b_q_rn": item.N(-5)}, ""},
 	} {
 		b, err := table.DecodeShard(shardWith(t, "m0h0@UTC", noon, c.change))
 		check.Says(t, err, c.want, name)
@@ -222,31 +222,31 @@ func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 	}
 }
 
-// A quota decoded limit by limit, as from a stream record, equals the one decoded with its item: of
-// either kind, within a period or waiting for one, with top-ups.
-func TestQuotasReadLimitByLimit(t *testing.T) {
+// A quota decoded alone, as from a stream record, equals the one decoded with its item: for both
+// kinds, within a period or before its first use, with top-ups.
+func TestQuotasDecodeAloneAsWithTheirItem(t *testing.T) {
 	for name, c := range map[string]struct {
 		calendar string
 		change   item.Item
 	}{
 		"by the calendar":       {"m0h0@UTC", item.Item{"b_q_tu": item.N(3_000)}},
 		"until another instant": {"m0h0@UTC", item.Item{"vu": item.N(noon + 9_000_000)}},
-		"until nobody knows":    {"m0h0@UTC", item.Item{"vu": item.N(0)}},
-		"without saying when":   {"m0h0@UTC", item.Item{"vu": nil}},
+		"without a known end":   {"m0h0@UTC", item.Item{"vu": item.N(0)}},
+		"without an end":        {"m0h0@UTC", item.Item{"vu": nil}},
 		"from the first use":    {"+3600", item.Item{}},
 		"waiting for it":        {"+3600", item.Item{"b_q_ws": nil, "b_q_wa": nil, "vu": item.N(0)}},
 		"begun by another": {"+3600",
 			item.Item{"b_q_ws": item.N(noon + 1000), "b_q_wtc": item.N(1000)}},
-		"begun, and no word of what is applied": {"+3600", item.Item{"b_q_wa": nil}},
-		"of another zone":                       {"m0h0@Europe/Berlin", item.Item{}},
-		"raised":                                {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999999999999")}},
-		"no longer raised":                      {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999")}},
+		"begun, without the applied period": {"+3600", item.Item{"b_q_wa": nil}},
+		"of another zone":                   {"m0h0@Europe/Berlin", item.Item{}},
+		"raised":                            {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999999999999")}},
+		"no longer raised":                  {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999")}},
 	} {
 		it := shardWith(t, c.calendar, noon, c.change)
 		whole, err := table.DecodeShard(it)
 		check.Must(t, err, "%v", name)
 		want := whole.State.Slots[whole.State.Index("q")]
-		of := item.Item{} // what the stream keeps of the item
+		of := item.Item{} // the attributes of the item that a stream record keeps
 		for attr, v := range it {
 			rest, _ := strings.CutPrefix(attr, "b_q_")
 			if table.OfQuotas([]byte(attr)) || rest != attr && table.OfQuotas([]byte(rest)) {
@@ -265,26 +265,26 @@ func TestQuotasReadLimitByLimit(t *testing.T) {
 	for end, counts := range map[int64]bool{noon + 5000: true, noon: false} {
 		ends := item.Map(item.Item{"q": item.N(end)})
 		if err := table.CalendarsOf(it).Complete(&sl, it, noon, ends); err != nil || (sl.End == end) != counts {
-			t.Errorf("with an end of its own, %d: %+v, %v", end, sl, err)
+			t.Errorf("with its own end, %d: %+v, %v", end, sl, err)
 		}
 	}
 	more := shardWith(t, "m0h0@UTC", noon, item.Item{"b_q_more": item.S(fmt.Sprintf("7:%d", noon+5000))})
-	for end, want := range map[int64]int64{noon + 5000: 17_000, noon + 5001: 10_000} { // by that end, not ours
+	for end, want := range map[int64]int64{noon + 5000: 17_000, noon + 5001: 10_000} { // its own end counts, not ours
 		sl := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: 10_000}}
 		err := table.CalendarsOf(more).Complete(&sl, more, noon, item.Map(item.Item{"q": item.N(end)}))
 		if err != nil || sl.Capacity != want {
-			t.Errorf("raised, with an end of its own: %+v, %v, want %d", sl, err, want)
+			t.Errorf("raised, with its own end: %+v, %v, want %d", sl, err, want)
 		}
 	}
 	if err := table.CalendarsOf(it).Complete(&sl, it, noon, item.Map(item.Item{"q": item.S("x")})); err == nil {
-		t.Error("an end that is none is read")
+		t.Error("an invalid end was accepted")
 	}
 	if got, want := table.CalendarsOf(item.Item{"vu": item.S("x")}), (table.Calendars{Has: true}); got != want {
-		t.Errorf("until when, which is no number: %+v", got)
+		t.Errorf("an invalid vu: %+v", got)
 	}
 }
 
-// The attributes of an item and of a limit that only quotas have.
+// Only quotas have these attributes of items and limits.
 func TestAttributesOfQuotas(t *testing.T) {
 	for attr, want := range map[string]bool{"vu": true, "sched_tz": true, "rsched": true, "sched": true,
 		"b_q_rsched": true,

@@ -13,19 +13,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of a rate whose schedule has an edge every few minutes, with raises, written by processes
-// with stale images and lost answers, and in every third world with clocks a second apart and late
-// writes. A second computation is a bucket whose limit is changed by hand at each edge. The item
-// never holds more, except for the refill of the time by which clocks differ. If one process writes
-// from fresh images, it holds no less.
+// This world has a rate whose schedule has an edge every few minutes, with raises. Processes write
+// with stale images and lost answers; in every third world their clocks differ by a second and
+// writes are late. A second computation is a bucket whose limit is changed at each edge. The item
+// never holds more than it, except for the refill of the time by which clocks differ. If one
+// process writes from fresh images, it holds no less.
 type scheduleWorld struct {
 	*bucketWorld
 	alone  bool         // one process, with fresh images
-	apart  int64        // how far, in ms, writes may be behind the clock of the item
+	apart  int64        // by how many ms writes may be behind the clock of the item
 	byHand bucket.State // with limits without a schedule
-	bare   bool         // without a schedule, only raises
+	bare   bool         // raises only, without a schedule
 	raises []bucket.Raise
-	most   int64 // refilled millitokens per millisecond
+	most   int64 // the fastest refill, in millitokens per millisecond
 }
 
 // The defects that can be planted.
@@ -33,13 +33,13 @@ const (
 	knowsNone = "a client knows no schedules"
 )
 
-// scheduleOf has, in each ten minutes, a capacity of 20 and 2 a second from the second minute, a
-// tenth of everything from the fifth, and a capacity of 90 from the eighth. Otherwise it is 50 and
-// 5 a second.
+// In each ten minutes, scheduleOf has a capacity of 20 and 2 a second from the second minute, a
+// tenth of everything from the fifth, and a capacity of 90 from the eighth. Otherwise the limit is
+// 50 and 5 a second.
 const scheduleOf = "m2-4,12-14,22-24,32-34,42-44,52-54c20a2;m5,15,25,35,45,55s100;" +
 	"m8-9,18-19,28-29,38-39,48-49,58-59c90@UTC"
 
-// inMinute returns the same by hand: capacity and amount in millitokens.
+// inMinute returns the same limit computed separately: capacity and amount in millitokens.
 func inMinute(m int64) (capacity, amount int64) {
 	switch m % 10 {
 	case 2, 3, 4:
@@ -102,7 +102,7 @@ func (w *scheduleWorld) plain(at int64) bucket.Limit {
 	return bucket.Limit{Name: "r", Capacity: capacity + capacity*more/amount, Amount: amount + more, Period: 1000}
 }
 
-// follow moves the second computation to the instant of a write, and takes the cost.
+// follow advances the second computation to the instant of a write, and takes the cost.
 func (w *scheduleWorld) follow(now, cost int64) {
 	now = max(now, w.byHand.RF)
 	var edges []int64
@@ -126,7 +126,7 @@ func (w *scheduleWorld) follow(now, cost int64) {
 	at := b.State.At(now)
 	got, want := at.Slots[at.Index("r")], w.byHand.Slots[0]
 	switch {
-	case got.Tokens > want.Tokens+1+2*w.apart*w.most: // a millitoken is lost if it is stored before an edge
+	case got.Tokens > want.Tokens+1+2*w.apart*w.most: // storing before an edge may lose a millitoken
 		w.Fail("at %d it holds %d of %d, by hand %d of %d", now, got.Tokens, got.Capacity, want.Tokens, want.Capacity)
 	case w.alone && got.Tokens < want.Tokens-1:
 		w.Fail("at %d it has lost %d of %d", now, want.Tokens-got.Tokens, want.Tokens)
@@ -184,8 +184,8 @@ var schedules = loadchecktest.Kind[*scheduleWorld]{New: newScheduleWorld, Steps:
 	Env:   "KINDS",
 	Least: map[string]float64{"writes": 100, "edges": 10}}
 
-// TestAScheduleIsExact runs KINDS worlds, 45 if that is not set.
-func TestAScheduleIsExact(t *testing.T) { schedules.Keeps(t) }
+// TestSchedulesAreExact runs KINDS worlds, by default 45.
+func TestSchedulesAreExact(t *testing.T) { schedules.Keeps(t) }
 
 func TestScheduleWorldSeesPlantedDefects(t *testing.T) {
 	schedules.Sees(t, 20, 15, knowsNone)
@@ -194,8 +194,7 @@ func TestScheduleWorldSeesPlantedDefects(t *testing.T) {
 // hourOf is the beginning of an hour.
 const hourOf = int64(1_790_000_000_000) / 3_600_000 * 3_600_000
 
-// began returns a bucket of one rate, 1 a minute unless a window of its schedule changes it, at an
-// instant.
+// began returns a bucket with one rate at an instant: 1 a minute, unless a window changes it.
 func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.Item) {
 	t.Helper()
 	l := bucket.Limit{Name: "r", Capacity: capacity * bucket.Milli, Amount: bucket.Milli, Period: 60_000}
@@ -205,8 +204,8 @@ func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.I
 	return l, put.Item
 }
 
-// In a window of a limit of 10, 80 of 100 are held: 20 are left, not 90.
-func TestHeldTokensAreOfTheWindow(t *testing.T) {
+// Held tokens count in a window too: if 80 of 100 are held in a window of 10, 20 are left, not 90.
+func TestHeldTokensCountInAWindow(t *testing.T) {
 	now := hourOf + 15*60_000
 	l, it := began(t, now, 10, "m10-29c100a100@UTC")
 	limits := []bucket.Limit{l}
@@ -221,9 +220,8 @@ func TestHeldTokensAreOfTheWindow(t *testing.T) {
 	}
 }
 
-// A window that has come and gone since the image has cut the level: a forced settlement from that
-// image leaves no debt.
-func TestAWindowThatHasPassedSinceTheImage(t *testing.T) {
+// A window since the image has cut the level. A forced settlement from that image leaves no debt.
+func TestPassedWindowsLeaveNoDebt(t *testing.T) {
 	l, it := began(t, hourOf+9*60_000, 100, "m10-14c10@UTC")
 	stale, limits := decode(t, it), []bucket.Limit{l}
 	u := table.Charge{Image: stale, Now: hourOf + 9*60_000 + 30_000, Costs: table.Costs(limits, 60_000)}.Plan()
@@ -234,10 +232,10 @@ func TestAWindowThatHasPassedSinceTheImage(t *testing.T) {
 	}
 }
 
-// Two processes have different data of one zone, by up to three hours: to each the item looks
-// as if it had a zone of another offset. In every pattern of who comes before, between and
-// behind their edges, three edges long, each edge begins the quota once: no earlier edge takes
-// the place of a later one, however unlike the gaps between them are.
+// Two processes have zone data that differ by up to three hours, so each sees the item in a zone
+// with another offset. Each of three edges begins the quota once, in every order of charges before,
+// between and after the processes' edges: an earlier edge never replaces a later one, even if their
+// distances differ.
 func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 	const hour, day = 3600_000, 86_400_000
 	const year = 20_819 * day // 2027, of UTC
@@ -255,7 +253,8 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 			it := shardWith(t, tt.reset, year-6*hour, nil)
 			granted := 0
 			for slot := range 9 {
-				// Behind all edges of the last time, between them, and before: whoever comes, uses what there is.
+				// After both processes' last edges, between their edges, and before: every charge
+				// takes what is left.
 				at := tt.edges[slot/3] + []int64{-90 * 60_000, 30 * 60_000, 5 * hour}[slot%3]
 				zone := tt.zones[pattern>>slot&1]
 				for {
@@ -267,7 +266,7 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 					granted += 2
 				}
 			}
-			if want := 6 + 3*10; granted != want { // what is left of the period before, and of each behind an edge
+			if want := 6 + 3*10; granted != want { // the rest of the first period, and the quota after each edge
 				t.Fatalf("%s, %v, pattern %09b: %d granted at three edges, want %d",
 					tt.reset, tt.zones, pattern, granted, want)
 			}
@@ -275,8 +274,8 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 	}
 }
 
-// A day and a month end at different edges, and by zone data of others perhaps an hour later. Both
-// ends are stored: whoever reads the bucket goes by them. A quota that never ends has none.
+// A day and a month end at different edges, which may be an hour later by others' zone data. Both
+// ends are stored, and every reader uses them. A quota that never ends has none.
 func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 	const hour, day = 3600_000, 86_400_000
 	const year = 20_819 * day // 2027, of UTC
@@ -292,13 +291,13 @@ func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 		}
 	}
 	got := decode(t, b.Item())
-	ends["never"] = year + 31*day // as the reader's own zones have it
+	ends["never"] = year + 31*day // by the reader's own zone data
 	for name, want := range ends {
 		check.Equal(t, got.State.Slots[got.State.Index(name)].End, want, "%s ends at", name)
 	}
 }
 
-// chargeAs takes a token as a process that believes the zone of an item to be another.
+// chargeAs takes a token as a process that expects another zone in the item.
 func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.Item, granted bool) {
 	t.Helper()
 	seen := item.Item{}
@@ -315,10 +314,10 @@ func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.It
 	return after, true
 }
 
-// A charge within a period leaves alone what says which quota it is and which period it is in. Of two
-// quotas in different zones, the item has the zone of one, and the other says its own. That stays
-// while there is a quota of the zone; when there is none, the next one's zone is stored. When the last
-// calendar goes, the zone stays, and is never written empty: no client reads an item whose zone has no name.
+// A charge within a period does not write the attributes of a quota's calendar and period. If two
+// quotas have different zones, the item has the zone of one, and the other stores its own, as long
+// as the first exists. Then the other's zone is stored in the item. The zone stays when the last
+// calendar is removed, and is never empty: no client can read an item whose zone has no name.
 func TestChargesWriteOnlyChangedCalendars(t *testing.T) {
 	const now = 1_800_000_000_000
 	quota := func(name, zone string) bucket.Limit {
@@ -331,8 +330,8 @@ func TestChargesWriteOnlyChangedCalendars(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		before, then []bucket.Limit
-		zone         string   // that is stored after the charge
-		sets         []string // attributes of calendars that it sets
+		zone         string   // stored after the charge
+		sets         []string // attributes of calendars that the charge sets
 	}{
 		{"one quota", []bucket.Limit{utc}, []bucket.Limit{utc}, "UTC", nil},
 		{"two zones", []bucket.Limit{tokyo, utc}, []bucket.Limit{tokyo, utc}, "Asia/Tokyo", nil},
@@ -343,8 +342,8 @@ func TestChargesWriteOnlyChangedCalendars(t *testing.T) {
 		{"a rate becomes a quota", []bucket.Limit{rate}, []bucket.Limit{tokyo}, "Asia/Tokyo",
 			[]string{"b_a_rsched", "sched_tz"}},
 		{"the last one becomes a rate", []bucket.Limit{tokyo}, []bucket.Limit{rate}, "Asia/Tokyo", nil},
-		{"it is taken out", []bucket.Limit{tokyo}, []bucket.Limit{other}, "Asia/Tokyo", nil},
-		{"it becomes one from the first use", []bucket.Limit{tokyo}, []bucket.Limit{first}, "Asia/Tokyo", nil},
+		{"it is removed", []bucket.Limit{tokyo}, []bucket.Limit{other}, "Asia/Tokyo", nil},
+		{"it becomes a first-use quota", []bucket.Limit{tokyo}, []bucket.Limit{first}, "Asia/Tokyo", nil},
 	} {
 		put, b := create(now, table.Costs(c.before, 0, 0))
 		u := table.Charge{Image: b, Costs: table.Costs(c.then, 1000, 1000), Now: now + 1000}.Plan().Update

@@ -10,10 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of a quota and a rate, written by processes with stale images, clocks a second apart, late
-// writes and lost answers, around edges that come every two minutes; the bucket may split and merge.
-// A second, naive reckoning decides who may take what: the period of a write is the even minute in
-// which the refill instant of the shard lies afterwards.
+// This world has a quota and a rate. Processes write with stale images, clocks a second apart, late
+// writes and lost answers, around edges every two minutes. The bucket may split and merge. A
+// second, naive computation assigns each write to a period: the even minute that has the shard's
+// refill instant after the write.
 const (
 	quotaOf  = 20 * bucket.Milli
 	periodMs = 120_000
@@ -24,7 +24,7 @@ var worldLimits = []bucket.Limit{
 	{Name: "r", Capacity: 500 * bucket.Milli, Amount: 500 * bucket.Milli, Period: 60_000},
 }
 
-// What can be planted.
+// The defects that can be planted.
 const (
 	resetTwice = "the write ignores that another has begun the period"
 	resetLate  = "the period is believed to end an hour later"
@@ -35,16 +35,16 @@ const (
 type quotaWorld struct {
 	*bucketWorld
 	most    int            // shards
-	others  []bucket.Limit // which some processes know, with more of the quota at times, or raises of it
-	all     bool           // all know them
+	others  []bucket.Limit // known to some processes: more of the quota, or raises of it
+	all     bool           // known to all processes
 	raises  []bucket.Raise
 	leases  map[*process][]table.Cost
-	granted map[int64]int64 // by period, less what was given back
+	granted map[int64]int64 // by period, minus give-backs
 }
 
 func newQuotaWorld(seed uint64, planted string) *quotaWorld { return quotaWorldOf(1, seed, planted) }
 
-// quotaWorldOf makes a world of 1 to 256 processes, mostly few, and fewer where there are shards.
+// quotaWorldOf creates a world of 1 to 256 processes, mostly few, and fewer if there are shards.
 func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
 	r := loadchecktest.New(seed, 18)
 	r.Lost = 6
@@ -72,7 +72,7 @@ func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
 	return w
 }
 
-// mostIn is how much may be granted in a period.
+// mostIn returns how much may be granted in a period.
 func (w *quotaWorld) mostIn(period int64) int64 {
 	most := w.others[0].Own().Capacity
 	for _, r := range w.raises {
@@ -88,7 +88,8 @@ func (w *quotaWorld) period(k int) int64 {
 	return b.State.RF / periodMs
 }
 
-// check demands of shards that are in one period that what is left and what was granted is the quota.
+// check requires that in each period that all shards are in, the grants and the rest add up to the
+// quota.
 func (w *quotaWorld) check() {
 	left, quota, period := int64(0), int64(0), w.period(0)
 	for k := range w.most {
@@ -172,8 +173,8 @@ func (w *quotaWorld) take(p *process, k int) {
 	}}, w.check)
 }
 
-// giveBack gives one lease back, by itself or together with more of another limit: then what was
-// taken in an earlier period is left out.
+// giveBack gives one lease back, alone or together with more tokens of another limit. In the latter
+// case tokens of an earlier period are left out.
 func (w *quotaWorld) giveBack(p *process) {
 	i := w.IntN(len(w.leases[p]))
 	back := w.leases[p][i]
@@ -227,14 +228,13 @@ var (
 	}
 )
 
-// TestQuotaIsExactPerPeriod plays KINDS worlds, 60 if that is not set. `make test-worlds`
-// plays 10,000.
+// TestQuotaIsExactPerPeriod runs KINDS worlds, by default 60. `make test-worlds` runs 10,000.
 func TestQuotaIsExactPerPeriod(t *testing.T) { quotas.Keeps(t) }
 
 func TestQuotaWorldSeesPlantedDefects(t *testing.T) {
 	quotas.Sees(t, 20, 15, resetTwice, resetLate, opensEarly, lateRefund)
 }
 
-// Shares of a quota add up: what shards grant in a period is no more than the quota, and
-// what they have left is the rest, through splits, merges and edges.
+// Shares of a quota add up: in each period, the grants of all shards and their rests are the quota,
+// through splits, merges and edges.
 func TestSharesOfAQuotaAddUp(t *testing.T) { quotasOfShards.Keeps(t) }

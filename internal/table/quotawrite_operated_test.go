@@ -11,17 +11,17 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Python's operator resets or credits a bucket without a generation, and sets vu to 0. A process with an earlier
-// image does not take that back, whichever client charges first after it: its charge is refused, or it adds up. Only
-// the trace at a rate is lost with Python's next request.
-func TestEarlierImagesKeepWhatPythonGives(t *testing.T) {
+// When Python's operator resets or credits a bucket, it sets vu to 0 and begins no generation. A
+// process with an earlier image does not undo that, whichever client charges first: its charge is
+// refused, or adds to the new level. Only for a rate, Python's next request removes the trace.
+func TestEarlierImagesKeepPythonsCredits(t *testing.T) {
 	limits := map[string]bucket.Limit{
 		"rate":           {Name: "q", Capacity: 10_000, Amount: 1, Period: 1 << 40},
 		"quota":          {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
 		"from first use": {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 	}
 	edge := bucket.Limit{Name: "r", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m30@UTC"}
-	// Each changes the item as Python does, and returns what it gives.
+	// Each operation changes the item as Python does, and returns the tokens given.
 	operations := map[string]func(l bucket.Limit, it item.Item) int64{
 		"top-up": func(l bucket.Limit, it item.Item) int64 {
 			add(it, "b_q_tk", 3_000)
@@ -59,8 +59,9 @@ func TestEarlierImagesKeepWhatPythonGives(t *testing.T) {
 	}
 }
 
-// afterOperation has Python operate on the first limit of a bucket, 10 less 4. Then the next clients take 1 each, and
-// at last a process that remembers the bucket from before. It returns the level and what the naive sum says.
+// afterOperation runs an operation of Python on the first limit of a bucket, which has 10 minus 4
+// tokens. Then other clients take 1 each, and last a process with an image from before. It returns
+// the level, and the naive sum.
 func afterOperation(
 	t *testing.T, limits []bucket.Limit, give func(bucket.Limit, item.Item) int64, next string,
 ) (level, want int64) {
@@ -106,11 +107,11 @@ func TestEarlierImagesKeepTheWindowThatPythonBegins(t *testing.T) {
 	it["b_q_ws"], it["b_q_wa"], it["b_q_tk"], it["b_q_tc"] = item.N(noon), item.N(noon), item.N(0), item.N(10_000)
 	u := table.Charge{Image: decode(t, put.Item), Costs: costs, Now: noon + 1000}.Plan().Update
 	check.Equal(t, u.If.Holds(put.Item), true, "nobody began it")
-	check.Equal(t, u.If.Holds(it), false, "Python began it and took all")
+	check.Equal(t, u.If.Holds(it), false, "after Python began it and took everything")
 }
 
-// A merge is refused where Python has reset or credited the shard that it deletes.
-func TestMergesKeepWhatPythonGives(t *testing.T) {
+// A merge is refused if Python has reset or credited the shard that it deletes.
+func TestMergesKeepPythonsCredits(t *testing.T) {
 	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
 	rate := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 1, Period: 1 << 40}
 	put, _ := create(noon, table.Costs([]bucket.Limit{quota, rate}, 4_000, 4_000))

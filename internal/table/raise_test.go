@@ -49,11 +49,11 @@ func (d *drained) charge(b table.Shard, rpm, tpm int64) (held bool) {
 	return plan.Verdict.Granted && d.write(plan.Update)
 }
 
-// Whatever others take, owe, give back, refill and drain between an image and the write of a drain:
-// refused or not, the returned image shows how to continue, or that nothing is left to do, after at
-// most one more write. Then each level is the lower of its earlier level and the level that is zero
-// at the instant. Written twice, it does no harm.
-func TestDrainIsALeast(t *testing.T) {
+// Others take, owe, give back, refill and drain between an image and the write of a drain. Refused
+// or not, the returned image shows how to continue, or that nothing is left to do, after at most
+// one more write. Then each level is the lower of its earlier level and the level that is zero at
+// the instant. A second write changes nothing.
+func TestDrainsOnlyLowerLevels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(40, 7))
 	var held, refused, nothing int
 	for range 5000 {
@@ -106,16 +106,16 @@ func TestDrainIsALeast(t *testing.T) {
 			refused++
 		}
 		if ok && d.write(u) {
-			t.Fatal("written twice")
+			t.Fatal("drained twice")
 		}
 		if u, ok := table.Drain(d.image(), until, d.now); ok && !d.write(u) {
-			t.Fatal("refused with the image that is stored")
+			t.Fatal("refused with the stored image")
 		}
 		for _, l := range d.limits {
 			if got := slotIn(d.image().State.At(until), l.Name).Tokens; got > 0 {
 				t.Fatalf("%s is at %d at the instant", l.Name, got)
 			}
-			// A remainder may be from the image, or from a write of others since: less than a
+			// The remainder may come from the image, or from a later write of others: less than a
 			// millitoken.
 			if got := d.level(l.Name); got > want[l.Name]+1 || got < want[l.Name]-1 {
 				t.Fatalf("%s is at %d, want %d (of %v)", l.Name, got, want[l.Name], before)
@@ -124,12 +124,12 @@ func TestDrainIsALeast(t *testing.T) {
 	}
 	t.Logf("%d held, %d refused, %d with nothing to do", held, refused, nothing)
 	if min(held, refused, nothing) < 125 {
-		t.Error("too few of one kind")
+		t.Error("too few held, refused or without an effect")
 	}
 }
 
-// A drain outlives the expiry of the bucket, and a Python client, which uses levels without images,
-// obeys it.
+// A drain outlives the expiry of the bucket. It also binds a Python client, which uses levels
+// without images.
 func TestDrainOutlivesTheBucketAndBindsPython(t *testing.T) {
 	d := newDrained(t)
 	until := d.now + 3_600_000
@@ -137,7 +137,7 @@ func TestDrainOutlivesTheBucketAndBindsPython(t *testing.T) {
 	if d.write(u); d.image().TTL < until/1000 {
 		t.Errorf("it expires %d s before the instant", until/1000-d.image().TTL)
 	}
-	// Its slow path: the refill since rf, if that is unchanged.
+	// Python's slow path adds the refill since rf, if rf is unchanged.
 	b := slotNamed(d.image(), "rpm")
 	if tk := b.Tokens + (until-1-d.image().State.RF)*b.Amount/b.Period; tk >= 1_000 || tk < -1_000 {
 		t.Errorf("a Python client sees %d a millisecond before the instant", tk)

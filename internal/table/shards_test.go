@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// The clocks of the shards may differ: a merge adds up both levels at the later one. Otherwise a
-// shard that is behind would refill again for the other's tokens.
-func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
+// The clocks of the shards may differ. A merge adds up both levels as of the later clock, otherwise
+// the earlier shard's time would refill again with the other's tokens.
+func TestMergesAddLevelsAtTheLaterClock(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000} // half a token a second each
 	for _, ahead := range []struct{ kept, other int64 }{{0, 0}, {2_000, 0}, {0, 2_000}} {
@@ -31,9 +31,9 @@ func TestMergeOfShardsWhoseClocksDiffer(t *testing.T) {
 	}
 }
 
-// A quota is added with its calendar and the end of its first period, so that later no tokens are
-// taken without a look. The bucket's own quotas lose nothing either.
-func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
+// A merge adds a new quota with its calendar and the end of its first period. Otherwise later
+// charges would take tokens without a look. The bucket's own quotas lose nothing.
+func TestMergesAddNewQuotas(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	day := bucket.Limit{Name: "day", Capacity: 80_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
@@ -51,9 +51,9 @@ func TestMergeBringsAQuotaThatIsNew(t *testing.T) {
 	}
 }
 
-// Slots that only the merged shard has are kept, unless another process has added them meanwhile:
-// its taken slots must not be lost.
-func TestMergeBringsSlotsThatAreNew(t *testing.T) {
+// Slots of the deleted shard are kept, unless another process has added them meanwhile: its slots
+// in use must not be lost.
+func TestMergesAddNewSlots(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	fly := bucket.Limit{Name: "fly", Capacity: 20_000, Period: 30_000, InFlight: true}
@@ -73,7 +73,7 @@ func TestMergeBringsSlotsThatAreNew(t *testing.T) {
 	}
 }
 
-// A late split, or one with a clock that is behind, must not move the refill instant back behind
+// A late split, or one with a clock that is behind, must not move the refill instant back before
 // later takes: the time between would refill twice.
 func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	const now = 1_700_000_000_000
@@ -105,10 +105,10 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 	}
 }
 
-// A shard is restored together with a change of shard 0, which loses the tokens it holds for it,
-// and a check of the shard from which it was split, if that is another one: both must be as they
-// were read. Its generation is later than that of the shard it copies, by any clock. It has no
-// denials, and does not expire.
+// A shard is restored together with a change of shard 0, which gives up the tokens that it holds
+// for it. If the shard was split from another one, a check of that is included. Both must be as
+// they were read. The new generation is later than the copied shard's, by any clock. The shard has
+// no denials, and does not expire.
 func TestRestoredShardsTakeFromShard0(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
@@ -132,9 +132,8 @@ func TestRestoredShardsTakeFromShard0(t *testing.T) {
 	}
 }
 
-// If only one shard has a limit, because it came into force after the split, it is new to the
-// other, which has its whole share of it. Merged, they have both, not only one of them, and not a
-// full bucket either.
+// If only one shard has a limit, because the limit came into force after the split, the other has
+// its whole share. The merge has both parts: not only one of them, and not a full bucket.
 func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	const now = 1_700_000_000_000
 	old := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
@@ -152,7 +151,7 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		kept, other int64
-		part        int // a shard that has it in part, without tokens; -1: none
+		part        int // a shard that has only a part of the limit; -1: none
 		count       int
 		want        int64
 	}{
@@ -188,14 +187,14 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 	}
 }
 
-// Only the tokens of shard 0 above its share at the current count move to a restored shard. Each
-// limit is treated separately: the first has less than its share, the second more.
-func TestRestoreGoesLimitByLimit(t *testing.T) {
+// Only tokens of shard 0 above its share, at the current count, move to a restored shard. Limits
+// are independent: the first has less than its share, the second more.
+func TestRestoresMoveLimitsIndependently(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 60_000},
 		{Name: "b", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
 	for _, c := range []struct {
-		counts, shards int // of shard 0, and when it is written
+		counts, shards int // of shard 0: the stored count, and the one to write
 		want           int64
 	}{{2, 2, 2_000}, {2, 4, 0}} {
 		zero := imageOf(now, limits, 0, c.counts, now)
@@ -207,8 +206,8 @@ func TestRestoreGoesLimitByLimit(t *testing.T) {
 	}
 }
 
-// A merge adds limits of the other shard as far as one write can name them.
-func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
+// A merge adds limits of the other shard while one write has room for them.
+func TestMergesAddOnlyLimitsThatFit(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := func(first, n int) (out []bucket.Limit) {
 		for i := range n {
@@ -229,9 +228,9 @@ func TestMergeBringsNoMoreLimitsThanFit(t *testing.T) {
 	}
 }
 
-// A new limit that a shard gets from another one by a merge is stored completely: level,
-// parameters, a counter from zero, and held tokens.
-func TestMergeBringsALimitThatIsNew(t *testing.T) {
+// A merge stores a new limit of the other shard completely: level, parameters, a counter from zero,
+// and held tokens.
+func TestMergesStoreNewLimitsCompletely(t *testing.T) {
 	const now = 1_700_000_000_000
 	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
 	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
@@ -248,17 +247,17 @@ func TestMergeBringsALimitThatIsNew(t *testing.T) {
 		got := decode(t, after)
 		j := got.State.Index("tpm")
 		if j < 0 {
-			t.Fatalf("the limit is not there: %v", after)
+			t.Fatalf("the limit is missing: %v", after)
 		}
 		sl := got.State.Slots[j]
-		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40 and 10
-			t.Errorf("%+v, want 50 tokens of which none was taken, and %d held", sl, held)
+		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40, and 10
+			t.Errorf("%+v, want 50 tokens, none taken, and %d held", sl, held)
 		}
 	}
 }
 
-// A shard without a refill instant, as another client leaves it, is split into two without one:
-// with an instant of zero, the new shard would refill since 1970.
+// A shard without a refill instant, as another client may leave it, is split into two without one.
+// With an instant of zero, the new shard would refill since 1970.
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}

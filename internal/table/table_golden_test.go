@@ -24,8 +24,7 @@ var update = flag.Bool("update", false, "write the goldens anew")
 
 const sampleNow = 1_700_000_000_000
 
-// sampleBucket is a bucket in the middle of its life: split, in debt, with
-// remainders.
+// sampleBucket is a bucket in use: split, in debt, with remainders.
 func sampleBucket() Shard {
 	_, b := Create(NewBucket{
 		Namespace: "aZ09_-aZ09_", Entity: "key-1", Resource: "openai/gpt-4", Cascade: true, Parent: "acme",
@@ -34,13 +33,13 @@ func sampleBucket() Shard {
 	return b
 }
 
-// pagedSample is a provisioner's state that does not fit into one item, or would not with more
-// entities.
+// pagedSample is a provisioner's state that needs, or with more entities would need, more than one
+// item.
 var pagedSample = config.Provisioner{Namespace: "aZ09_-aZ09_", Resources: []string{"search"},
 	Entities: map[string][]string{"key-1": {"openai/gpt-4"}}, LastApplied: layout.Timestamp(sampleNow),
 	Hash: "sha256:00", Paged: true}
 
-// samples is one item of every kind, by the name of its golden.
+// samples returns one item of every kind, by the name of its golden.
 func samples() map[string]item.Item {
 	const ns = "aZ09_-aZ09_"
 	created := layout.Timestamp(sampleNow)
@@ -131,7 +130,7 @@ func usageSample(window, start, part string) ledger.Snapshot {
 	}
 }
 
-// Each item kind has its layout in a file, so that changes are visible.
+// The layout of each kind of item is in a file, so that changes are visible.
 func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 	all := samples()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -141,7 +140,7 @@ func TestItemsAreLaidOutAsTheirGoldens(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("testdata", "items", "*.json"))
 	for _, f := range files {
 		if all[strings.TrimSuffix(filepath.Base(f), ".json")] == nil {
-			t.Errorf("%s belongs to no item kind", f)
+			t.Errorf("%s has no kind of item", f)
 		}
 	}
 }
@@ -151,8 +150,8 @@ func golden(t *testing.T, name string, got []byte) {
 	check.Golden(t, filepath.Join("testdata", name), string(got), *update)
 }
 
-// record is a kind of record: the beginning of its sort keys, and a decoder that returns an item
-// again.
+// record is a kind of record: the prefix of its sort keys, and a function that decodes and encodes
+// an item.
 type record struct {
 	sk     string
 	decode func(item.Key, item.Item) (item.Item, error)
@@ -206,17 +205,17 @@ func inSystem(k item.Key, attrs item.Item) item.Item {
 	return layout.WithGSI4(attrs, ns, k.PK)
 }
 
-// decoded decodes any item, and returns it as an item again.
+// decoded decodes and encodes any item.
 func decoded(it item.Item) (item.Item, error) { return decodedAs(item.KeyOf(it), it) }
 
-// decodedAs decodes an item as if it had a key.
+// decodedAs decodes and encodes an item as if it had a key.
 func decodedAs(k item.Key, it item.Item) (item.Item, error) {
 	for _, r := range records {
 		if strings.HasPrefix(k.SK, r.sk) {
 			return r.decode(k, it)
 		}
 	}
-	return nil, fmt.Errorf("no kind has the key %q", k)
+	return nil, fmt.Errorf("no kind of record has the key %q", k)
 }
 
 func TestEveryKindSurvivesDecoding(t *testing.T) {
@@ -229,8 +228,8 @@ func TestEveryKindSurvivesDecoding(t *testing.T) {
 	}
 }
 
-// The budget of one write unit: 8 limits of 3-letter names and a 40-character
-// entity id stay under 1 KB, split, in debt and with remainders.
+// One write unit holds a bucket with 8 limits of 3-letter names and a 40-character entity id: it
+// stays under 1 KB split, in debt and with remainders.
 func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	n := NewBucket{
 		Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4", Now: sampleNow, Lifetime: Expires,
@@ -259,7 +258,7 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	t.Logf("taken ahead of: %d bytes, with 6 limits %d; such a write costs %d and %d units", ahead, item.Size(few.Item()),
 		itemtest.WriteUnits(nil, b.Item()), itemtest.WriteUnits(nil, few.Item()))
 	check.Equal(t, itemtest.WriteUnits(nil, few.Item()), 1,
-		"a bucket with 6 limits of which is taken ahead costs write units")
+		"write units of a bucket with 6 limits, all prefetched")
 	if full > 1024 {
 		t.Errorf("bucket of %d bytes costs %d write units", full, itemtest.WriteUnits(nil, b.Item()))
 	}

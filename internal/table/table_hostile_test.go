@@ -67,8 +67,8 @@ func hostileNumeral(r *rand.Rand) string {
 	return numerals[r.IntN(len(numerals))]
 }
 
-// FuzzDecodersTakeAnything damages a few attributes of a valid item, and gives it to every decoder.
-// None may panic, and accepted records must survive encoding.
+// FuzzDecodersTakeAnything damages a few attributes of a valid item, and passes it to every
+// decoder. None may panic, and accepted records must survive encoding.
 func FuzzDecodersTakeAnything(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
@@ -121,7 +121,7 @@ func writesTakeAnything(t *testing.T, r *rand.Rand, it item.Item) {
 	}
 }
 
-// FuzzShardsSurviveTheirItems draws shards and requires decode(encode(x)) = x. Other records have
+// FuzzShardsSurviveTheirItems checks decode(encode(x)) = x for random shards. Other records have
 // such tests in their packages.
 func FuzzShardsSurviveTheirItems(f *testing.F) {
 	for seed := range uint64(200) {

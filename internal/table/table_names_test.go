@@ -18,7 +18,7 @@ import (
 )
 
 // An item under the key of another kind of record is refused.
-func TestRecordsStandUnderTheirKeys(t *testing.T) {
+func TestRecordsNeedAKeyOfTheirKind(t *testing.T) {
 	kind := func(name string) string {
 		all, _, _ := strings.Cut(name, "_")
 		if all == "registry" && !strings.HasPrefix(name, "registry_provisioner") {
@@ -39,8 +39,8 @@ func TestRecordsStandUnderTheirKeys(t *testing.T) {
 	}
 }
 
-// A file lists which attributes of each kind of record are required, and which must have their type
-// if present. The error names the attribute, or the key of the record.
+// A golden lists which attributes of each kind of record are required, and which must have their
+// type if present. The error names the attribute, or the key of the record.
 func TestRecordsNeedTheirAttributes(t *testing.T) {
 	var out strings.Builder
 	all := samples()
@@ -73,7 +73,7 @@ func TestRecordsNeedTheirAttributes(t *testing.T) {
 	golden(t, "refused.txt", []byte(out.String()))
 }
 
-// attributeNames returns the string constants that name an attribute: value by constant.
+// attributeNames returns the string constants that name attributes: values by constant.
 func attributeNames(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../*/*.go")
@@ -106,7 +106,7 @@ func addNames(out map[string]string, spec *ast.ValueSpec) {
 	}
 }
 
-// Every attribute has one name, and one constant for it.
+// Every attribute has one name and one constant.
 func TestAttributeNamesAreUnique(t *testing.T) {
 	byName := map[string]string{}
 	all := attributeNames(t)

@@ -20,7 +20,7 @@ var quotaLimits = []bucket.Limit{
 	{Name: "tph", Capacity: 20_000_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
 }
 
-// quotaWrites returns the writes that only buckets with quotas have.
+// quotaWrites returns the writes that exist only for buckets with quotas.
 func quotaWrites(t *testing.T) []call {
 	t.Helper()
 	n := sampleNew(quotaLimits)
@@ -85,7 +85,7 @@ func quotaWrites(t *testing.T) []call {
 	}
 }
 
-// otherWrites returns every write that is not on a bucket.
+// otherWrites returns every write of other items than buckets.
 func otherWrites(t *testing.T) []call {
 	t.Helper()
 	const ns = "ns"
@@ -184,7 +184,7 @@ func otherWrites(t *testing.T) []call {
 }
 
 // usageWrites returns the writes of usage: of one shard, for a snapshot that was not read, read as
-// empty, and read with contents, and of sums.
+// empty, or read with contents; and the writes of sums.
 func usageWrites(t *testing.T) []call {
 	t.Helper()
 	at := func(n string, used int64) ledger.Mark {
@@ -233,7 +233,7 @@ func usageWrites(t *testing.T) []call {
 	}
 }
 
-// begun returns a bucket as it is read after its creation.
+// begun returns a bucket as read after its creation.
 func begun(t *testing.T, n NewBucket) Shard {
 	t.Helper()
 	created, _ := Create(n)

@@ -20,27 +20,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// unconditional are the writes that nothing refuses: they store a given value, or have a key that
-// depends on their contents.
+// unconditional lists the writes without conditions. They store a given value, or their key depends
+// on their contents.
 var unconditional = []string{"replace limits", "keep audit", "add resource", "remove resource", "count configs",
 	"owed", "audit"}
 
-// Every write except a few has conditions, which are in its golden, and none is redundant: for each
-// there is a change of the planned item that only this condition refuses.
-func TestEveryConditionIsSeenRefusing(t *testing.T) {
+// Every other write has conditions, which are in its golden. None is redundant: each is the only
+// one to refuse some change of the planned item.
+func TestEveryConditionCanRefuse(t *testing.T) {
 	played := 0
 	slots := slotsWrites(t, []bucket.Limit{slotsLimit("fly", 10), sampleLimits[0]})
 	for _, c := range slices.Concat(allWrites(t, sampleLimits), quotaWrites(t), slots, otherWrites(t)) {
 		for i, w := range c.writes {
 			if _, ok, err := w.Apply(c.on[i]); err != nil || !ok {
-				t.Errorf("%s: write %d: held %v, %v by what it was planned for", c.name, i, ok, err)
+				t.Errorf("%s: write %d: held %v, %v on the item for which it was planned", c.name, i, ok, err)
 			}
 			all := conditions(condition(w))
 			if free := slices.Contains(unconditional, c.name); free != (len(all) == 0) {
-				t.Errorf("%s: write %d has %d conditions, may do without: %v", c.name, i, len(all), free)
+				t.Errorf("%s: write %d has %d conditions, unconditional: %v", c.name, i, len(all), free)
 			}
 			for j, cond := range all {
-				// Existence follows from any other condition on the item's attributes.
+				// Any other condition on the item's attributes implies existence.
 				text := without(w, cond)
 				if text != "attribute_exists(PK)" && !refusesAlone(w, c.on[i], all, j) {
 					t.Errorf("%s: write %d: nothing is refused by %q alone", c.name, i, text)
@@ -50,7 +50,7 @@ func TestEveryConditionIsSeenRefusing(t *testing.T) {
 		}
 	}
 	if t.Logf("%d conditions seen refusing", played); played < 950 {
-		t.Error("that is too few")
+		t.Error("too few conditions")
 	}
 }
 
@@ -67,7 +67,7 @@ func condition(w item.Write) item.Cond {
 	return w.(item.Check).If
 }
 
-// conditions returns the conditions that must all hold.
+// conditions splits a conjunction.
 func conditions(c item.Cond) (out []item.Cond) {
 	v := reflect.ValueOf(c)
 	if !v.IsValid() {
@@ -92,8 +92,8 @@ func without(w item.Write, c item.Cond) string {
 	return strings.TrimSpace(text)
 }
 
-// refusesAlone reports whether, for some change of the item's attribute in condition i, all other
-// conditions hold and the write is refused.
+// refusesAlone reports whether some change of the item is refused only by condition i: all other
+// conditions hold.
 func refusesAlone(w item.Write, on item.Item, all []item.Cond, i int) bool {
 	r := render(item.Check{Key: w.Target(), If: all[i]})
 	var changed []item.Item
@@ -148,8 +148,8 @@ func near(v item.Value) []item.Value {
 	return nil
 }
 
-// Every function of the package that returns a write is among the writes above.
-func TestEveryWriteIsPlayed(t *testing.T) {
+// allWrites and otherWrites contain every function of the package that returns a write.
+func TestEveryWriteIsTested(t *testing.T) {
 	files, _ := filepath.Glob("../*/*.go")
 	files = slices.DeleteFunc(files, func(path string) bool {
 		return !slices.Contains([]string{"table", "config", "ledger"}, filepath.Base(filepath.Dir(path)))

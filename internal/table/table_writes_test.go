@@ -21,7 +21,7 @@ import (
 type call struct {
 	name   string
 	writes []item.Write
-	on     []item.Item // the item for which each is planned, nil for no item
+	on     []item.Item // the item for which each write is planned; nil: no item
 }
 
 // one returns a call of one write.
@@ -39,8 +39,8 @@ func sampleNew(limits []bucket.Limit) NewBucket {
 	return n
 }
 
-// sampleImages returns images of the sample bucket: in use, and in every state that makes a charge
-// begin a generation.
+// sampleImages returns images of the sample bucket: in use, and in every state for which a charge
+// begins a generation.
 func sampleImages(limits []bucket.Limit) map[string]Shard {
 	_, used := Create(sampleNew(limits))
 	used.Generation = (sampleNow - 5000) << drawBits
@@ -105,8 +105,8 @@ func hold(b *Shard, until int64) {
 	}
 }
 
-// allWrites returns every possible write of a bucket with these limits, in its longest form: every
-// limit is named, charged, refilled and changed.
+// allWrites returns every possible write of a bucket with these limits, in its longest form: it
+// names, charges, refills and changes every limit.
 func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	t.Helper()
 	const now = sampleNow + 1007
@@ -275,7 +275,7 @@ func (r rendered) readable() string {
 	return out + "\n"
 }
 
-// The expressions of every call are in a file, so that changes are seen and understood.
+// The expressions of every call are in a golden, so that changes are visible.
 func TestWritesRenderAsTheirGolden(t *testing.T) {
 	rendersAs(t, "writes.txt", allWrites(t, sampleLimits))
 	rendersAs(t, "writes-quotas.txt", quotaWrites(t))
@@ -296,8 +296,8 @@ func rendersAs(t *testing.T, name string, calls []call) {
 	golden(t, name, []byte(b.String()))
 }
 
-// hostileLimits returns as many limits as a call may have, with the longest possible names, using
-// every allowed character, and reserved words.
+// hostileLimits returns as many limits as a call may have. Their names are as long as possible,
+// with every allowed character, and reserved words.
 func hostileLimits(n int) []bucket.Limit {
 	names := []string{"a-b", "in.tok", "SELECT", "size", "tk", "b_tk_cp", "Name", "l_x"}
 	for i := len(names); i < n; i++ {
@@ -310,8 +310,8 @@ func hostileLimits(n int) []bucket.Limit {
 	return limits
 }
 
-// Every call fits DynamoDB's limits with 32 limits of 64-character names, and
-// no attribute name reaches an expression.
+// Every call with 32 limits of 64-character names fits into DynamoDB's limits, and no attribute
+// name is part of an expression.
 func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 	expression := regexp.MustCompile(
 		`^([#:][0-9]+|SET|ADD|DELETE|REMOVE|AND|OR|BETWEEN|if_not_exists|attribute_exists|attribute_not_exists|[=<>(), ]+| - )*$`)
@@ -366,12 +366,12 @@ func TestWritesFitTheLimitsOfDynamoDB(t *testing.T) {
 		}
 	}
 	if len(longest.names) < 5*bucket.MaxLimits {
-		t.Errorf("the longest call has %d names only, the test says little", len(longest.names))
+		t.Errorf("the longest call has only %d names, too few for this test", len(longest.names))
 	}
 }
 
-// Whatever the image, a granted charge renders to a valid write that holds for its image and has
-// the planned effect.
+// A granted charge of any image renders to a valid write that holds for the image and has the
+// planned effect.
 func FuzzChargesHoldForTheirImage(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed)
@@ -417,8 +417,8 @@ func FuzzChargesHoldForTheirImage(f *testing.F) {
 	})
 }
 
-// checkCharge applies a charge to the exact item of its image: it must hold, count exactly the
-// costs, leave exactly the planned levels and put the limits in force.
+// checkCharge applies a charge to the exact item of its image. It must hold, count exactly the
+// costs, leave exactly the planned levels, and put the limits in force.
 func checkCharge(t *testing.T, c Charge, u item.Update) {
 	t.Helper()
 	shown := func() string { return render(u).readable() + string(itemtest.JSON(c.Image.Item())) }
