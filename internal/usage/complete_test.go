@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// next takes the next step for the only total of some records, and returns the snapshot after its
+// next takes the next step for the only total of some records, and returns the snapshot after the
 // write.
 func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) item.Item {
 	t.Helper()
@@ -26,15 +26,15 @@ func next(t *testing.T, known Snapshots, want Action, records ...stream.Change) 
 
 var applied = itemtest.Applied
 
-// counted adds the counts of another aggregator to a snapshot.
+// counted adds another aggregator's counts to a snapshot.
 func counted(it item.Item, tokens int64) item.Item {
 	it["rpm"] = item.N(ledger.AmountOf(it).Tokens["rpm"] + tokens)
 	return it
 }
 
-// Ours has counted up to 100, and missed the records up to 107; the next one goes from there to
-// 112. Another aggregator may have counted some of the 7, and none of the 5. Anything beyond
-// belongs to later records.
+// Our aggregator counted up to 100, and missed the records up to 107. The next record goes from 107
+// to 112. Another aggregator may have counted some of the 7, but none of the 5: counts beyond 7
+// belong to later records.
 func TestTokensCountedByOthersAreNotCountedAgain(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for others, want := range map[int64][3]int64{
@@ -45,13 +45,13 @@ func TestTokensCountedByOthersAreNotCountedAgain(t *testing.T) {
 			grew("20", hour+1, 107, 112), grew("30", hour+2, 120, 121), grew("40", hour+3, 131, 132),
 		} {
 			it = next(t, Snapshots{Known: true, Current: it}, Add, record)
-			check.Equal(t, ledger.AmountOf(it).Tokens["rpm"], want[i], "%d by others: after record %d", others, i)
+			check.Equal(t, ledger.AmountOf(it).Tokens["rpm"], want[i], "%d counted by others: after record %d", others, i)
 		}
 	}
 }
 
-// The same if all that is known of a shard is that it has taken 12 tokens since its creation:
-// others may have counted some of them.
+// The same if a shard is known only to have taken 12 tokens since its creation: others may have
+// counted some of them.
 func TestOthersMayHaveCountedSinceACreation(t *testing.T) {
 	for others, want := range map[int64]int64{0: 112, 4: 112, 12: 112, 20: 120} {
 		it := counted(next(t, Snapshots{}, Add, created("10", Hourly.Start(t0), 100)), others)
@@ -63,8 +63,8 @@ func TestOthersMayHaveCountedSinceACreation(t *testing.T) {
 	}
 }
 
-// The same if the next record is of the next hour: the previous hour is completed with the part of
-// the 7 that others have not counted.
+// The same if the next record is in the next hour: the previous hour gets the part of the 7 that
+// others have not counted.
 func TestEarlierHoursAreCompletedWithUncountedTokens(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for others, want := range map[int64]int64{0: 107, 4: 107, 7: 107, 20: 120} {

@@ -33,7 +33,7 @@ func TestCoolBucketMerges(t *testing.T) {
 	}{
 		{"cool", func(*stream.Change) {}, true},
 		{"not for long", func(c *stream.Change) { c.New.Generation += 1 << 12 }, false},
-		{"nobody knows how long", func(c *stream.Change) { c.New.Generation = 0 }, false},
+		{"unknown since when", func(c *stream.Change) { c.New.Generation = 0 }, false},
 		{"no clock", func(c *stream.Change) { c.New.State.NoClock = true }, false},
 		{"the meter before the limits", func(c *stream.Change) {
 			l := bucket.Limit{Name: "zzz", Capacity: 1 << 40, Amount: 1 << 40, Period: 1000}
@@ -54,9 +54,9 @@ func TestCoolBucketMerges(t *testing.T) {
 	}
 }
 
-// A tenth of a partition's capacity is cool, more is not: within a second, over a batch within a
-// fraction of one, and on every shard in the batch.
-func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
+// Up to a tenth of a partition's capacity is cool, on every shard in the batch: within a second,
+// and over a batch of a fraction of a second.
+func TestBusyBucketsDoNotMerge(t *testing.T) {
 	writes := func(k, n int, over, from int64) []stream.Change {
 		var out []stream.Change
 		for i := range n {
@@ -90,9 +90,9 @@ func TestBucketThatIsWrittenToDoesNotMerge(t *testing.T) {
 	}
 }
 
-// Shards may have been left behind below the highest count that shard 0 had before it was removed,
-// or before another client lowered it, which begins no generation.
-func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
+// Shards may be left over below the highest count that shard 0 had before it was removed, or before
+// another client lowered it. Lowering begins no generation.
+func TestLeftOverShardsAreBelowTheHighestCount(t *testing.T) {
 	change := func(op stream.Operation, from, to int, merged bool) stream.Change {
 		c := spends(0, to, 1)
 		c.Operation, c.OldShards, c.OldGeneration, c.New.Generation = op, from, 1, 1
@@ -113,7 +113,7 @@ func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 		{"lowered by others", []stream.Change{change(stream.Modify, 8, 4, false)}, 8},
 		{"removed", []stream.Change{change(stream.Remove, 16, 16, false)}, 16},
 		{"lowered twice", []stream.Change{change(stream.Modify, 8, 4, false), change(stream.Modify, 4, 2, false)}, 8},
-		{"removed with a count that cannot be", []stream.Change{change(stream.Remove, 1<<20, 1, false)}, bucket.MaxShards},
+		{"removed with an impossible count", []stream.Change{change(stream.Remove, 1<<20, 1, false)}, bucket.MaxShards},
 	} {
 		zero := History{}
 		for i := range c.changes {
@@ -123,8 +123,8 @@ func TestBelowWhichCountShardsMayBeLeftBehind(t *testing.T) {
 	}
 }
 
-// A shard 0 that is removed and created again, with one shard, may have left behind all its earlier
-// shards: they are looked for, from the removal on.
+// If shard 0 is removed and created again with one shard, its earlier shards may be left over. They
+// are looked for from the removal on.
 func TestARecreatedShard0LooksForItsShards(t *testing.T) {
 	gone, anew := spends(0, 0, 1), spends(0, 1, 1)
 	gone.Operation, gone.OldShards, gone.Sequence = stream.Remove, 4, "6"
@@ -138,12 +138,12 @@ func TestARecreatedShard0LooksForItsShards(t *testing.T) {
 	}
 	gone.OldShards = 1
 	if p := decide(t0, gone, anew); len(p.Reshardings) != 0 {
-		t.Errorf("one that was whole: %+v", p.Reshardings)
+		t.Errorf("without other shards: %+v", p.Reshardings)
 	}
 }
 
-// After a split, each shard must be able to hold the largest cost, however many shards there are
-// already: of 600 tokens shared by four, each of eight has 75.
+// A split must leave each shard room for the largest cost, whatever the present count: of 600
+// tokens on four shards, each of eight has 75.
 func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
 	for rpm, want := range map[int64]bool{75: true, 76: false, 300: true, 301: false} {
 		c := spends(0, 4, rpm)
@@ -157,7 +157,7 @@ func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
 	}
 }
 
-// A lowered count is in the stream once, like a growth.
+// A lowered count appears in the stream once, like a raised one.
 func TestLoweredCountIsPropagated(t *testing.T) {
 	zero, ahead, beyond := spends(0, 2, 1), spends(1, 4, 1), spends(3, 4, 1)
 	zero.OldShards = 4
@@ -181,7 +181,7 @@ func TestLoweredCountIsPropagated(t *testing.T) {
 	if s, ok := p.Reshardings[0].Steps.Next(t0, 3); !ok || s.Action != shard.Look || s.Shard != 1 {
 		t.Errorf("step %v %v", s, ok)
 	}
-	for k := 1; k < 4; k++ { // shard 0 mends it for any of them
+	for k := 1; k < 4; k++ { // shard 0 corrects it for any of them
 		p := decide(t0, zero, spends(k, 4, 1))
 		if len(p.Reshardings) != 1 || p.Reshardings[0].Zero.State.Shard != 0 || p.Reshardings[0].Zero.Entity != "e" {
 			t.Errorf("shard %d of 1: %+v", k, p.Reshardings)
@@ -197,17 +197,17 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		zero   func(*table.Shard)
-		oldRF  int64 // when shard 1 was written before
-		writes int   // of shard 1 in the batch
+		oldRF  int64 // the time of shard 1's previous write
+		writes int   // writes of shard 1 in the batch
 		want   int   // the count of shard 0 afterwards
 	}{
 		{"cool", func(*table.Shard) {}, at - 1000, 1, 2},
-		{"since a millisecond less", func(b *table.Shard) { b.Generation += 1 << 12 }, at - 1000, 1, 4},
-		{"nobody knows since when", func(b *table.Shard) { b.Generation = 0 }, at - 1000, 1, 4},
+		{"one millisecond too early", func(b *table.Shard) { b.Generation += 1 << 12 }, at - 1000, 1, 4},
+		{"unknown since when", func(b *table.Shard) { b.Generation = 0 }, at - 1000, 1, 4},
 		{"written within a second", func(b *table.Shard) { b.State.RF++ }, at - 1000, 1, 4},
-		{"looked a moment ago", func(*table.Shard) {}, at, 1, 4},
+		{"looked just before", func(*table.Shard) {}, at, 1, 4},
 		{"shard 1 written within a second", func(*table.Shard) {}, at - 999, 1, 4},
-		{"shard 1 is rushed", func(*table.Shard) {}, at - 1000, 101, 4},
+		{"shard 1 is busy", func(*table.Shard) {}, at - 1000, 101, 4},
 		{"whole", func(b *table.Shard) { b.State.Shards = 1 }, at - 1000, 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -241,15 +241,15 @@ func TestCoolBucketMergesWithoutShard0(t *testing.T) {
 	}
 }
 
-// Of shards seen without shard 0, each reads its count, and the first one merges it if it is cool,
+// Each shard seen without shard 0 reads its count. If shard 0 is cool, the first shard merges it,
 // unless shard 0 was written within a second.
 func TestOneShardMergesWithoutShard0(t *testing.T) {
 	const after = 600_000
 	at := t0 + after
 	for _, c := range []struct {
 		name  string
-		oldRF []int64 // of shards 1, 2 and 3: when they were written before
-		want  []int   // the count of shard 0 after each look alone
+		oldRF []int64 // previous writes of shards 1, 2 and 3
+		want  []int   // the count of shard 0 after each look
 	}{
 		{"all after a while", []int64{at - 1000, at - 1000, at - 1000}, []int{2, 4, 4}},
 		{"the first within a second", []int64{at - 999, at - 1000, at - 1000}, []int{4, 4, 4}},
@@ -281,8 +281,8 @@ func TestOneShardMergesWithoutShard0(t *testing.T) {
 	}
 }
 
-// A shard is due to read shard 0 with its first write in another minute since its generation began,
-// or after another merge time, if that is shorter; but at least a second.
+// A shard reads shard 0 with its first write in another minute since its generation began. If the
+// merge time is shorter, that counts instead, but at least a second.
 func TestShardsLookAtShard0OnceAMinute(t *testing.T) {
 	began := int64(t0)
 	for _, c := range []struct {
@@ -313,8 +313,8 @@ func TestShardsLookAtShard0OnceAMinute(t *testing.T) {
 	}
 }
 
-// The shards that a resharding probably writes: a doubling the shard that splits, a merge shard 0
-// and those beyond the count, a catch-up those with another count.
+// A resharding names the shards that it probably writes: for a split, the shard that splits; for a
+// merge, shard 0 and the shards beyond the count; for a catch-up, the shards with another count.
 func TestReshardingsNameTheirShards(t *testing.T) {
 	image := func(k, n int) table.Shard { return table.Shard{State: bucket.State{Shard: k, Shards: n}} }
 	others := []table.Shard{image(1, 4), image(2, 2), image(4, 4), image(5, 4)}
@@ -323,9 +323,9 @@ func TestReshardingsNameTheirShards(t *testing.T) {
 		r    Resharding
 		want []int // of the shards 0 to 5
 	}{
-		{"nobody knows the count", Resharding{Zero: image(0, 4), Count: 4, asks: true, others: others}, nil},
+		{"the count is unknown", Resharding{Zero: image(0, 4), Count: 4, asks: true, others: others}, nil},
 		{"shard 0 doubles", Resharding{Zero: image(0, 4), Count: 8, double: true, others: others}, []int{0}},
-		{"a shard of its own", Resharding{Zero: image(2, 2), Count: 4, others: others}, []int{2}},
+		{"one shard alone", Resharding{Zero: image(2, 2), Count: 4, others: others}, []int{2}},
 		{"merges", Resharding{Zero: image(0, 4), Count: 4, merge: true}, []int{0, 4, 5}},
 		{"catches up", Resharding{Zero: image(0, 4), Count: 4, others: others}, []int{2, 4, 5}},
 	} {
@@ -339,15 +339,15 @@ func TestReshardingsNameTheirShards(t *testing.T) {
 	}
 }
 
-// A shard is lively if more than a tenth of a partition's capacity was written in a second,
-// whatever the position of its meter among the limits.
+// A shard is lively if a second has more writes than a tenth of a partition's capacity, whatever
+// the position of its meter among the limits.
 func TestLively(t *testing.T) {
 	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
 		for writes, want := range map[int64]bool{99: false, 100: false, 101: true} {
 			c := change(0, "1", t0, 0)
 			c.New.State = bucket.New([]bucket.Limit{{Name: name, Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, t0)
 			c.Metered = writes * bucket.WCUPerWrite
-			bare := c // another client's item, without a meter, shows nothing
+			bare := c // without a meter another client's item shows nothing
 			bare.New.State.Slots = slices.DeleteFunc(slices.Clone(c.New.State.Slots), func(sl bucket.Slot) bool {
 				return sl.Name == bucket.WCU
 			})
@@ -358,8 +358,8 @@ func TestLively(t *testing.T) {
 	}
 }
 
-// Writes are counted second by second: 60 and 60 writes are lively, and 400 and 400 with a limit of
-// 1000 are busy, if they are in one second, and not if in two.
+// Writes are counted per second: 60 and 60 writes are lively in one second, and not in two. So are
+// 400 and 400 busy with a limit of 1000.
 func TestWritesAreCountedBySeconds(t *testing.T) {
 	second := t0 - t0%1000
 	at := func(offset, writes int64) *stream.Change {
@@ -376,7 +376,7 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 		{"at once", 0, 0, true},
 		{"at both ends of a second", 0, 999, true},
 		{"somewhere in a second", 300, 600, true},
-		{"on two sides of its end", 999, 1000, false},
+		{"before and after its end", 999, 1000, false},
 		{"two seconds apart", 500, 2500, false},
 	} {
 		check.Equal(t, lively([]*stream.Change{at(c.first, 60), at(c.second, 60)}), c.want, "%s: lively", c.name)
@@ -384,7 +384,7 @@ func TestWritesAreCountedBySeconds(t *testing.T) {
 	}
 }
 
-// A meter is exhausted if it cannot pay for one more write.
+// A meter is exhausted if it does not cover one more write.
 func TestExhaustedMeters(t *testing.T) {
 	for _, name := range []string{"rpm", "zzz"} { // before and after the meter
 		for left, want := range map[int64]bool{bucket.WCUPerWrite - 1: true, bucket.WCUPerWrite: false} {
@@ -402,15 +402,15 @@ func TestExhaustedMeters(t *testing.T) {
 	}
 }
 
-// day is a bucket under a load in writes per second, in virtual time. Batches of ten seconds go
-// through Decide, and the result is carried out on the twin.
+// day is a bucket under a load of writes per second, in virtual time. Decide gets batches of ten
+// seconds, and the twin performs its result.
 type day struct {
 	t      *testing.T
 	db     *memdynamo.DB
 	now    int64
 	rng    *rand.Rand
 	seq    int
-	counts map[int]int // shards by id: the count last seen in the stream
+	counts map[int]int // the count last seen in the stream, by shard
 
 	splits, merges, calls, most int
 	writes                      int      // units
@@ -439,8 +439,8 @@ func (d *day) load() map[int]table.Shard {
 	return out
 }
 
-// play applies the load for a time. Clients pick shards at random; no partition accepts more than a
-// thousand writes in a second.
+// play applies the load for a time. Clients choose shards at random. No partition accepts more than
+// a thousand writes in a second.
 func (d *day) play(seconds int, load func(second int) float64) {
 	shards := d.load()
 	for at := 0; at < seconds; at += batchSeconds {
@@ -508,8 +508,8 @@ func (d *day) second(b *table.Shard, at, writes int64) stream.Change {
 		OldShards: old, Metered: writes * bucket.WCUPerWrite}
 }
 
-// A day with bursts: every burst splits the bucket at most once for each doubling that it needs,
-// and the way back takes ten minutes for each.
+// On a day with bursts, a burst splits the bucket at most once for each doubling that it needs.
+// Each merge back takes ten minutes.
 func TestDayOfBurstsDoesNotFlap(t *testing.T) {
 	d := newDay(t)
 	rng := rand.New(rand.NewPCG(6, 1))
@@ -529,12 +529,12 @@ func TestDayOfBurstsDoesNotFlap(t *testing.T) {
 		"up to %d shards; %d steps, %d write units", bursts, d.splits, d.merges, d.most, d.calls, d.writes)
 	t.Log(strings.Join(d.moves, ", "))
 	if d.splits < 4 || d.merges < 4 || d.splits > 3*bursts {
-		t.Errorf("%d splits, %d merges: want both, and no more than three of each for a burst", d.splits, d.merges)
+		t.Errorf("%d splits, %d merges: want both, and at most three of each per burst", d.splits, d.merges)
 	}
 }
 
-// A constant load never causes a merge after a split, nor a split after a merge: no load is both
-// cool and then hot after a merge.
+// A constant load never causes a merge after a split, nor a split after a merge: no load is cool
+// before a merge and hot after it.
 func TestSteadyLoadDoesNotFlap(t *testing.T) {
 	for _, load := range []float64{1, 90, 110, 390, 850, 3300} {
 		for _, begin := range []float64{0, 8000} {

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// grew returns a record by which the counter of rpm grew.
+// grew returns a record in which the counter of rpm grew.
 func grew(sequence string, created, before, after int64) stream.Change {
 	c := change(0, sequence, created, after-before)
 	c.Used[0].Before, c.Used[0].After = before, after
@@ -37,9 +37,9 @@ func removed(sequence string, created, tokens int64) stream.Change {
 }
 
 // A counter goes from 5 to 7. If the next record, in the next hour, shows uncounted tokens, they
-// belong to the previous hour. A record that moves no counter changes nothing, nor does a
+// belong to the hour before. A record that changes no counter changes nothing. Neither does a
 // duplicate.
-func TestNextRecordsCompleteTheHourBefore(t *testing.T) {
+func TestNextRecordsCompleteThePreviousHour(t *testing.T) {
 	hour := Hourly.Start(t0)
 	for _, c := range []struct {
 		name         string
@@ -48,13 +48,13 @@ func TestNextRecordsCompleteTheHourBefore(t *testing.T) {
 		first, other int64
 	}{
 		{"goes on in the hour", grew("9", hour+1, 7, 9), 1, 1, 4, 0},
-		{"goes on after what was lost", grew("9", hour+1, 9, 12), 1, 2, 7, 0},
+		{"goes on after lost records", grew("9", hour+1, 9, 12), 1, 2, 7, 0},
 		{"goes on in the next hour", grew("9", hour+hourMillis, 7, 9), 2, 1, 2, 2},
-		{"goes on there after what was lost", grew("9", hour+hourMillis, 9, 12), 2, 2, 4, 3},
-		{"is created anew in the next hour", created("9", hour+hourMillis, 3), 2, 1, 2, 3},
+		{"goes on there after lost records", grew("9", hour+hourMillis, 9, 12), 2, 2, 4, 3},
+		{"is created again in the next hour", created("9", hour+hourMillis, 3), 2, 1, 2, 3},
 		{"is removed in the next hour", removed("9", hour+hourMillis, 7), 1, 1, 2, 0},
-		{"is removed there after what was lost", removed("9", hour+hourMillis, 9), 1, 2, 4, 0},
-		{"is dated a little earlier", grew("9", hour-1, 7, 9), 1, 1, 4, 0},
+		{"is removed there after lost records", removed("9", hour+hourMillis, 9), 1, 2, 4, 0},
+		{"is slightly earlier", grew("9", hour-1, 7, 9), 1, 1, 4, 0},
 		{"only refills", grew("9", hour+1, 9, 9), 1, 1, 2, 0},
 		{"only refills in the next hour", grew("9", hour+hourMillis, 9, 9), 1, 1, 2, 0},
 		{"comes again", grew("1", hour, 5, 7), 1, 1, 2, 0},
@@ -73,9 +73,9 @@ func TestNextRecordsCompleteTheHourBefore(t *testing.T) {
 	}
 }
 
-// A mark holds 64 limits. A record with more begins a separate run, and so does the next one, even
-// if it has fewer again.
-func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
+// A mark holds 64 limits. A record with more begins its own run, and the next record begins
+// another, even if it has fewer.
+func TestRecordsOfManyLimitsHaveTheirOwnRun(t *testing.T) {
 	told := func(sequence string, before, after, n int) stream.Change { // the last of n limits is added or removed
 		c := change(0, sequence, t0, 1)
 		c.Used = nil
@@ -107,23 +107,23 @@ func TestRecordsOfVeryManyLimitsStandAlone(t *testing.T) {
 	}
 }
 
-// A chain completes an earlier window with its beginning, and with runs before that count nothing;
-// one that begins with a creation completes nothing.
-func TestChainsCompleteEarlierWindowsWithTheirBeginning(t *testing.T) {
+// A chain completes an earlier window with its first tokens, and with runs that add up to nothing.
+// A chain that begins with a creation completes nothing.
+func TestChainsCompleteEarlierWindows(t *testing.T) {
 	counts, still, born, nets := ran("20", "30", 100, 110), ran("10", "11", 90, 90), ran("20", "30", 0, 5),
 		ran("10", "11", 90, 90)
 	vanishes := still
 	vanishes.Events, vanishes.From = 0, append(slices.Clone(still.From), ledger.Count{Limit: "tpm", Tokens: 5})
-	still.Events, born.Born, born.From = 0, true, nil // gave back as much as it took
+	still.Events, born.Born, born.From = 0, true, nil // gave back as many tokens as it took
 	for _, c := range []struct {
 		name string
 		runs []Run
-		want []int64 // where the runs stand
+		want []int64 // where runs count
 	}{
-		{"it counts at once", []Run{counts}, []int64{100}},
+		{"it counts tokens", []Run{counts}, []int64{100}},
 		{"a removal before", []Run{still, counts}, []int64{90, 100}},
-		{"what was given back is counted", []Run{nets, counts}, []int64{90}},
-		{"the last word of a limit that vanishes is counted", []Run{vanishes, counts}, []int64{90}},
+		{"give-backs are counted", []Run{nets, counts}, []int64{90}},
+		{"a removed limit is counted", []Run{vanishes, counts}, []int64{90}},
 		{"a creation", []Run{born, counts}, nil},
 		{"a creation after a removal", []Run{still, born, counts}, []int64{90}},
 		{"only a removal", []Run{still}, []int64{90}},
@@ -139,19 +139,19 @@ func TestChainsCompleteEarlierWindowsWithTheirBeginning(t *testing.T) {
 	}
 }
 
-// A record that only refills counts nothing: it is not a part, and costs no write. One in which a
-// limit disappears is a part, even if that limit has counted nothing: the next record begins
+// A record that only refills counts nothing: it is not a part, and costs no write. A record that
+// removes a limit is a part, even if the limit counted nothing, because the next record begins
 // without it.
-func TestARefillIsNoPart(t *testing.T) {
+func TestRefillsAreNotParts(t *testing.T) {
 	parts := Extend(nil, Fold([]stream.Change{grew("1", t0, 5, 5)}), Hourly)
 	check.Equal(t, len(parts), 0, "%+v", parts)
 	vanishes := grew("1", t0, 5, 5)
 	vanishes.Used = append(vanishes.Used, stream.Used{Limit: "tpm", Was: true})
-	check.Equal(t, len(Extend(nil, Fold([]stream.Change{vanishes}), Hourly)), 1, "parts of a limit that vanishes")
+	check.Equal(t, len(Extend(nil, Fold([]stream.Change{vanishes}), Hourly)), 1, "parts of a removed limit")
 }
 
-// A part follows the previous one if a snapshot is written for that: not if it has only a new
-// generation, or a removal.
+// A part follows the previous one only if that one writes a snapshot. A new generation or a removal
+// alone writes none.
 func TestPartsFollowWrittenSnapshots(t *testing.T) {
 	hour := Hourly.Start(t0)
 	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
@@ -173,8 +173,8 @@ func TestPartsFollowWrittenSnapshots(t *testing.T) {
 	}
 }
 
-// Snapshots of other resources are not the bucket's own; one without a resource may be.
-func TestSnapshotsOfItsOwn(t *testing.T) {
+// Snapshots of other resources are not the bucket's own. A snapshot without a resource may be.
+func TestSnapshotsOfOtherResourcesAreNotOwn(t *testing.T) {
 	total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
 	of := func(resource string) item.Item {
 		it := item.Item{"SK": item.S(resource)}
@@ -186,13 +186,13 @@ func TestSnapshotsOfItsOwn(t *testing.T) {
 	check.Deep(t, total.Own([]item.Item{of("r"), of("r#2023"), of(""), of("R")}), []item.Item{of("r"), of("")})
 }
 
-// A naive second version of counting: the records of one shard are counted one by one, each limit
-// by the difference to its last record. Limits come and go, the shard is removed and created again,
-// generations change, tokens are given back, and records that do none of this get lost.
+// A second, naive way of counting: the records of one shard are counted one by one, each limit by
+// the difference to its last record. Limits come and go, the shard is removed and created again,
+// generations change, tokens are given back, and records that do none of this are lost.
 type ledgerOfRecords struct {
 	told, counts map[string]int64
 	events       int64
-	gone         bool // the shard is gone, and no record of its next life has arrived
+	gone         bool // the shard is gone, and its next life has no record yet
 }
 
 func (l *ledgerOfRecords) take(c *stream.Change) {
@@ -224,13 +224,13 @@ func lifeOfAShard(r *rand.Rand, n int) (records []stream.Change, lost []bool) {
 	var used map[string]int64 // nil while the shard does not exist
 	generation, gives := int64(r.IntN(2)), 0
 	if generation > 0 {
-		generation, gives = int64(1+r.IntN(1000)), 3 // without generations, falling counters indicate a new life
+		generation, gives = int64(1+r.IntN(1000)), 3 // without generations, a falling counter means a new life
 	}
 	for i := range n {
 		c := change(0, fmt.Sprint(100+i), t0+int64(i), 0)
 		c.OldGeneration, c.New.Generation = generation, generation
 		before := maps.Clone(used)
-		last := i == n-1 // it shows all counters
+		last := i == n-1 // shows all counters
 		loses := i > 0 && !last && r.IntN(4) == 0
 		switch limit := string(rune('a' + r.IntN(4))); {
 		case used == nil:
@@ -273,8 +273,8 @@ func lifeOfAShard(r *rand.Rand, n int) (records []stream.Change, lost []bool) {
 	return records, lost
 }
 
-// However records are cut into batches, they count the same as one by one: collected until they are
-// counted together, or counted batch by batch, with repeated batches.
+// Records count the same however they are batched: collected until they are counted together, or
+// counted batch by batch, with repeated batches.
 func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -300,7 +300,7 @@ func TestRunsCountWhatTheirRecordsCount(t *testing.T) {
 			}
 			carried.Parts = Extend(carried.Parts, Fold(batch), Hourly)
 			again := batch
-			if r.IntN(3) == 0 { // with earlier records, even lost ones
+			if r.IntN(3) == 0 { // repeats earlier records, even lost ones
 				again = append(slices.Clone(records[r.IntN(i+1):i+1]), batch...)
 			}
 			for _, p := range Extend(nil, Fold(again), Hourly) {

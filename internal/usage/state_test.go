@@ -54,8 +54,8 @@ func randomParts(r *rand.Rand) (out []Part) {
 	return out
 }
 
-// A state is decoded unchanged, and anything else is a lost state without a panic.
-func TestStateIsCarried(t *testing.T) {
+// A state survives encoding. Any other text decodes to a lost state, without a panic.
+func TestStatesSurviveEncoding(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		s := State{Parts: randomParts(r)}
@@ -85,7 +85,8 @@ func TestStateIsCarried(t *testing.T) {
 	}
 }
 
-// The state is decoded from any form of the JSON: with more members, spaces, or escaped characters.
+// The state is decoded from any form of the JSON: with other members, spaces, or escaped
+// characters.
 func TestStateInAnotherFormOfJSON(t *testing.T) {
 	want := State{Parts: []Part{{Bucket: ner, Start: Hourly.Start(t0), Oldest: t0,
 		Runs: []Run{ran("1", "2", 0, 3)}}}}
@@ -100,8 +101,8 @@ func TestStateInAnotherFormOfJSON(t *testing.T) {
 	}
 }
 
-// A list of owed sums is the same in whatever order it is written.
-func TestListInAnyOrder(t *testing.T) {
+// Owed sums in any order give the same list.
+func TestOwedSumsInAnyOrderAreTheSame(t *testing.T) {
 	want := []Owed{{Bucket{"n", "r", "ab"}, 9 * dayMillis}, {Bucket{"n", "r", "a"}, 7 * dayMillis},
 		{Bucket{"n", "r", "abc"}, 8 * dayMillis}, {Bucket{"m", "r", "abc"}, 0}}
 	if got, err := UnpackOwed(PackOwed(want), Daily); err != nil || !slices.Equal(got, want) {
@@ -109,8 +110,8 @@ func TestListInAnyOrder(t *testing.T) {
 	}
 }
 
-// A name that begins like the previous one takes little space.
-func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
+// A name with the same beginning as the previous one takes little space.
+func TestNamesWithACommonPrefixTakeLittleSpace(t *testing.T) {
 	var owed []Owed
 	for i := range 10 {
 		owed = append(owed, Owed{Bucket{"n", "r", strings.Repeat("x", 500) + strconv.Itoa(i)}, 7 * dayMillis})
@@ -120,8 +121,8 @@ func TestNamesThatBeginAlikeTakeLittleRoom(t *testing.T) {
 	}
 }
 
-// Records close to each other, of known limits, take little space in any order.
-func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
+// Records of known limits that are close to each other take little space, in any order.
+func TestRecordsCloseToEachOtherTakeLittleSpace(t *testing.T) {
 	var parts []Part
 	for i := range int64(10) {
 		at := ledger.PositionOf(1_700_000_000, "44215845000000000000000001").Plus(uint64(i))
@@ -139,8 +140,8 @@ func TestRecordsNearEachOtherTakeLittleRoom(t *testing.T) {
 	}
 }
 
-// A part with thousands of runs, and a run with thousands of limits, are encoded like others.
-func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
+// A part with thousands of runs and a run with thousands of limits survive encoding.
+func TestThousandsOfRunsAndLimitsSurviveEncoding(t *testing.T) {
 	part := Part{Bucket: ner, Start: Hourly.Start(t0), Oldest: Hourly.Start(t0)}
 	for i := range 3000 {
 		part.Runs = append(part.Runs, ran(fmt.Sprint(2*i), fmt.Sprint(2*i+1), int64(i), int64(i+1)))
@@ -154,10 +155,9 @@ func TestVeryManyRunsAndLimitsAreCarried(t *testing.T) {
 	}
 }
 
-// A state with an invalid reference is lost: a key that reuses more of the previous one than
-// exists, a run with a list of limits beyond the next, a part without runs, a position without a
-// number.
-func TestStateThatRefersToNothingIsLost(t *testing.T) {
+// A state with an invalid reference is lost: a key that reuses more of the previous key than there
+// is, a run with an unknown list of limits, a part without runs, or a position without a number.
+func TestStatesWithInvalidReferencesAreLost(t *testing.T) {
 	part := Part{Start: Hourly.Start(t0), Runs: []Run{ran("1", "2", 0, 3)}}
 	state := func(same uint64, flags byte, runs []uint64, limits uint64) []byte {
 		w := packer{names: map[string]uint64{}}
@@ -166,13 +166,13 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 			w.text("n\x00r\x00e")
 		}
 		w.b = append(w.b, flags)
-		w.int(0) // its start, and its oldest record
+		w.int(0) // its start and its oldest record
 		w.int(0)
 		for _, n := range runs {
 			w.uint(n)
 		}
 		if len(runs) == 0 || runs[0] > 0 {
-			w.b = append(w.b, 0, 0) // a run of the generation 0
+			w.b = append(w.b, 0, 0) // a run of generation 0
 			w.uint(0)
 			w.uint(1)
 			w.uint(2)
@@ -189,10 +189,10 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 		{"nothing is missing", state(0, 0, nil, 0), true},
 		{"the same, with a number of runs", state(0, partManyRuns, []uint64{1}, 0), true},
 		{"no runs", state(0, partManyRuns, []uint64{0}, 0), false},
-		{"a list of limits that is not the next", state(0, 0, nil, 5), false},
+		{"a list of limits beyond the next", state(0, 0, nil, 5), false},
 		{"a key before", state(5, 0, nil, 0), false},
-		{"a position of too many bytes", append([]byte{stateVersion, 0, 0, 18}, make([]byte, 19)...), false},
-		{"a position of a leading zero", []byte{stateVersion, 0, 0, 1, 0, 0}, false},
+		{"a position with too many bytes", append([]byte{stateVersion, 0, 0, 18}, make([]byte, 19)...), false},
+		{"a position with a leading zero", []byte{stateVersion, 0, 0, 1, 0, 0}, false},
 		{"the position 0", []byte{stateVersion, 0, 0, 0, 0}, true},
 		{"an instant of more than 64 bits", append([]byte{stateVersion}, bytes.Repeat([]byte{0xff}, 11)...), false},
 		{"a number of more than 64 bits", append([]byte{stateVersion, 0, 0}, bytes.Repeat([]byte{0xff}, 11)...), false},
@@ -200,7 +200,7 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 		got, err := ParseState([]byte(`{"zae":"` + base64.RawStdEncoding.EncodeToString(c.b) + `"}`))
 		check.Equal(t, err == nil, c.ok, "%s: %+v, %v", c.name, got, err)
 	}
-	for n := range 3 { // whole groups of base64 once, and something behind them
+	for n := range 3 { // whole groups of base64, and trailing bytes
 		part.Entity = strings.Repeat("e", n)
 		text := bytes.Replace((&State{Parts: []Part{part}}).JSON(), []byte(`"}`), []byte(`!"}`), 1)
 		if got, err := ParseState(text); err == nil || len(got.Parts) > 0 {
@@ -208,12 +208,12 @@ func TestStateThatRefersToNothingIsLost(t *testing.T) {
 		}
 	}
 	if got, err := UnpackOwed([]byte{owedVersion, 1, 5, 0}, Daily); err == nil {
-		t.Errorf("a list with a key of nothing: %+v", got)
+		t.Errorf("a list with an invalid key: %+v", got)
 	}
 }
 
-// The oldest record of a state may be in any part.
-func TestTheOldestUncountedRecordIsOfAnyPart(t *testing.T) {
+// Any part of a state may have the oldest record.
+func TestAnyPartMayHaveTheOldestRecord(t *testing.T) {
 	for _, c := range []struct {
 		parts []int64
 		want  int64
@@ -226,7 +226,7 @@ func TestTheOldestUncountedRecordIsOfAnyPart(t *testing.T) {
 	}
 }
 
-// Owed sums are sorted by bucket and window, without duplicates, whatever their order.
+// Owed sums are sorted by bucket and window, without duplicates.
 func TestOwedSumsAreSorted(t *testing.T) {
 	want := []Owed{{Bucket{"m", "r", "e"}, 9}, {Bucket{"n", "q", "f"}, 7}, {Bucket{"n", "q", "f"}, 8},
 		{Bucket{"n", "r", "e"}, 7}, {Bucket{"n", "r", "f"}, 6}}
@@ -240,8 +240,8 @@ func TestOwedSumsAreSorted(t *testing.T) {
 	}
 }
 
-// A list of owed sums that is truncated, has trailing bytes, or is of another version is an error
-// and gives no list.
+// A list of owed sums that is truncated, has trailing bytes, or is of another version is an error,
+// and returns no list.
 func TestBrokenListIsAnError(t *testing.T) {
 	whole := PackOwed([]Owed{{Bucket{"n", "gpt", "a"}, dayMillis * 7}, {Bucket{"n", "gpt", "b"}, dayMillis * 9}})
 	broken := [][]byte{append(bytes.Clone(whole), 0), append([]byte{9}, whole[1:]...)}
@@ -255,8 +255,8 @@ func TestBrokenListIsAnError(t *testing.T) {
 	}
 }
 
-// A state that is truncated, has trailing bytes, is of another version, or has no bucket or an
-// invalid instant, is lost.
+// A state is lost if it is truncated, has trailing bytes, is of another version, has no bucket, or
+// has an invalid instant.
 func TestBrokenStateIsLost(t *testing.T) {
 	part := Part{Bucket: Bucket{"n", "gpt", "acme"}, Start: 400_000 * hourMillis}
 	part.Oldest = part.Start
@@ -280,15 +280,15 @@ func TestBrokenStateIsLost(t *testing.T) {
 		}
 	}
 	if s, err := parse(append(bytes.Clone(whole), 0)); err == nil {
-		t.Errorf("with a byte behind its end: %+v", s)
+		t.Errorf("with a trailing byte: %+v", s)
 	}
 	if s, err := parse(append([]byte{9}, whole[1:]...)); err == nil {
 		t.Errorf("of another version: %+v", s)
 	}
-	for _, at := range []int64{math.MaxInt64 / 2, math.MinInt64 / 2} { // not valid instants, but they fit
+	for _, at := range []int64{math.MaxInt64 / 2, math.MinInt64 / 2} { // invalid instants of 64 bits
 		for name, edit := range map[string]func(*Part){
 			"a window": func(p *Part) { p.Start = at }, "its oldest record": func(p *Part) { p.Oldest = at },
-			"the window before it":       func(p *Part) { p.Follows = at },
+			"the window before":          func(p *Part) { p.Follows = at },
 			"the window of its creation": func(p *Part) { p.Birth = at },
 		} {
 			absurd := part
@@ -306,8 +306,8 @@ func TestBrokenStateIsLost(t *testing.T) {
 	}
 }
 
-// No bucket has as many shards as would fit in a state: such a state is broken.
-func TestAShardBeyondAllCounts(t *testing.T) {
+// A state with a shard number beyond any bucket's is lost.
+func TestStatesWithImpossibleShardsAreLost(t *testing.T) {
 	for shard, broken := range map[int]bool{1<<31 - 1: false, 1 << 31: true} {
 		s := State{Parts: []Part{{Bucket: ner, Shard: shard, Start: Hourly.Start(t0),
 			Oldest: t0, Runs: []Run{ran("1", "2", 0, 3)}}}}
@@ -318,7 +318,7 @@ func TestAShardBeyondAllCounts(t *testing.T) {
 	}
 }
 
-// Parts are in the order in which a batch is folded: by namespace, then resource, entity, shard and
+// Parts are in the order in which Fold sorts a batch: by namespace, resource, entity, shard and
 // time.
 func TestOrderOfParts(t *testing.T) {
 	want := []Part{{Bucket: Bucket{"a", "z", ""}}, {Bucket: Bucket{"b", "a", "z"}},

@@ -12,15 +12,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
 
-// A snapshot is read first if it is unclear whether it has counted the earlier tokens: for a chain
-// whose creation was not seen, that follows no other, and whose shard was not charged in the window
-// before. In a finished window even a creation proves nothing: a later one may have been counted
-// first.
+// A snapshot is read first if it may have counted the earlier tokens. That concerns chains whose
+// creation was not seen, that follow no other chain, and whose shard was not charged in the window
+// before. In a finished window even a creation proves nothing: a later creation may have been
+// counted first.
 func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
 	born.Born = true
 	chain := func(r Run, fresh bool, follows int64) Part {
-		clock := Hourly.Start(t0) - 1 // the instant at which a window begins belongs to it
+		clock := Hourly.Start(t0) - 1 // the first instant of a window belongs to it
 		if fresh {
 			clock++
 		}
@@ -33,12 +33,12 @@ func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 		want   Action
 	}{
 		{"a creation", []Part{chain(born, false, 0)}, false, Add},
-		{"a creation in a window that is over", []Part{chain(born, false, 0)}, true, ReadCurrent},
+		{"a creation in a finished window", []Part{chain(born, false, 0)}, true, ReadCurrent},
 		{"charged in the window before", []Part{chain(plain, true, 0)}, false, Add},
-		{"the same in a window that is over", []Part{chain(plain, true, 0)}, true, Add},
+		{"the same in a finished window", []Part{chain(plain, true, 0)}, true, Add},
 		{"after another chain", []Part{chain(plain, false, t0)}, false, Add},
 		{"nobody knows", []Part{chain(plain, false, 0)}, false, ReadCurrent},
-		{"of one of two nobody knows", []Part{chain(born, false, 0), chain(plain, false, 0)}, false, ReadCurrent},
+		{"one of two has an unknown origin", []Part{chain(born, false, 0), chain(plain, false, 0)}, false, ReadCurrent},
 	} {
 		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
 			Chains: c.chains, Over: c.over}
@@ -47,9 +47,9 @@ func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 	}
 }
 
-// A run without growth leaves it to the snapshot how much of a disappeared limit is uncounted;
-// together with a run that has growth, it is written.
-func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
+// A run without growth needs the snapshot, to find how much of a removed limit is uncounted.
+// Together with a run with growth it is written at once.
+func TestRunsWithoutGrowthReadTheSnapshotFirst(t *testing.T) {
 	still, counts, removed := ran("1", "2", 5, 5), ran("1", "2", 3, 5), ran("1", "2", 5, 5)
 	still.Events, removed.Events, counts.Events = 0, 0, 0
 	removed.Gone = true
@@ -62,7 +62,7 @@ func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 		{"a removal", []Run{removed}, Add},
 		{"tokens", []Run{counts}, Add},
 		{"one of two", []Run{still, counts}, Add},
-		{"one of two, the other way round", []Run{counts, still}, Add},
+		{"one of two, in the other order", []Run{counts, still}, Add},
 	} {
 		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
 		for shard, r := range c.runs {
@@ -73,9 +73,9 @@ func TestARunThatMovesNothingIsReadFirst(t *testing.T) {
 	}
 }
 
-// A write that continues from the mark of a snapshot needs no read, whatever the life of the shard.
-// It is refused if the mark has other counters, or is of another life.
-func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
+// A write that continues from a snapshot's mark needs no read, whatever the life of the shard. It
+// is refused if the mark has other counters, or is of another life.
+func TestWritesContinueFromAMarkWithoutARead(t *testing.T) {
 	for _, c := range []struct {
 		gen, stored uint8
 		counted     int64
@@ -99,9 +99,9 @@ func TestAMarkIsGoneOnFromWithoutALook(t *testing.T) {
 	}
 }
 
-// Queries for earlier counts end when every shard is found in a snapshot of an earlier window,
-// except those that the batch itself explains.
-func TestWhetherEveryShardIsTraced(t *testing.T) {
+// Queries for earlier counts end when each shard was found in a snapshot of an earlier window, or
+// is explained by the batch itself.
+func TestQueriesEndWhenEveryShardIsFound(t *testing.T) {
 	born, plain := ran("1", "2", 0, 5), ran("1", "2", 3, 5)
 	born.Born = true
 	snapshot := func(hours int64, shards ...int) item.Item {
@@ -124,9 +124,9 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 		{"of another shard", []Part{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(1, 0)}, false},
 		{"its own window", []Part{{Shard: 3, Runs: []Run{plain}}}, false, []item.Item{snapshot(0, 3)}, false},
 		{"created just now", []Part{{Shard: 3, Runs: []Run{born}}}, false, nil, true},
-		{"created in a window that is over", []Part{{Shard: 3, Runs: []Run{born}}}, true, nil, false},
+		{"created in a finished window", []Part{{Shard: 3, Runs: []Run{born}}}, true, nil, false},
 		{"after another chain", []Part{{Shard: 3, Follows: t0, Runs: []Run{plain}}}, false, nil, true},
-		{"created after another chain, and over", []Part{{Shard: 3, Follows: t0, Runs: []Run{born}}}, true, nil, true},
+		{"created after another chain, finished", []Part{{Shard: 3, Follows: t0, Runs: []Run{born}}}, true, nil, true},
 		{"one of two", []Part{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
 			[]item.Item{snapshot(1, 3)}, false},
 		{"both", []Part{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
@@ -138,7 +138,7 @@ func TestWhetherEveryShardIsTraced(t *testing.T) {
 	}
 }
 
-// ner is a bucket.
+// ner is a bucket: namespace n, resource r, entity e.
 var ner = Bucket{"n", "r", "e"}
 
 // hourOf is the total of the hour of t0 with one chain.
@@ -146,7 +146,7 @@ func hourOf(c Part) Total {
 	return Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0), Chains: []Part{c}}
 }
 
-// marked is the snapshot of an hour before, with a mark of shard 0.
+// marked is the snapshot of an earlier hour, with a mark of shard 0.
 func marked(hours int64, sequence string, used int64) item.Item {
 	start := Hourly.Start(t0) - hours*hourMillis
 	return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Part: Hourly.Part(start),
@@ -156,7 +156,7 @@ func marked(hours int64, sequence string, used int64) item.Item {
 	}.Item()
 }
 
-// A snapshot with a mark of every shard is complete: earlier ones are not read.
+// If a snapshot has a mark of every shard, earlier snapshots are not read.
 func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
@@ -175,14 +175,14 @@ func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	for over, want := range map[bool]Action{false: Add, true: ReadPrevious} {
 		total := hourOf(Part{Runs: []Run{born}})
 		if total.Over = over; total.Next(Snapshots{Known: true}).Action != want {
-			t.Errorf("a creation, in a window that is over %v: %d, want %d", over, total.Next(Snapshots{Known: true}).Action,
+			t.Errorf("a creation, finished window %v: %d, want %d", over, total.Next(Snapshots{Known: true}).Action,
 				want)
 		}
 	}
 }
 
-// Consumption before the first record is counted in the window of the creation if that is certain,
-// by a consistent read; otherwise it is reported as unknown, and not counted.
+// Consumption before the first record counts in the window of the creation if a consistent read
+// makes that certain. Otherwise it is reported as unknown, and not counted.
 func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 	start := Hourly.Start(t0)
 	all := func(edit func(*Part, *Snapshots)) (Part, Snapshots) {
@@ -204,15 +204,15 @@ func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 		want    Action
 		unknown int
 	}{
-		"the day has an hour that is missing": {
+		"the day lacks an hour": {
 			func(_ *Part, k *Snapshots) { k.Seen = []item.Item{ofMissing} }, Add, 1},
-		"or that is too new": {
+		"the day has a newer hour": {
 			func(_ *Part, k *Snapshots) { k.Seen, k.Sure = []item.Item{ofMissing}, false }, ReadSurely, 0},
 		"certain":               {func(*Part, *Snapshots) {}, CountBeginnings, 0},
-		"not read for sure":     {func(_ *Part, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
+		"not read consistently": {func(_ *Part, k *Snapshots) { k.Sure = false }, ReadSurely, 0},
 		"not all was read":      {func(_ *Part, k *Snapshots) { k.Whole = false }, Add, 1},
 		"nobody knows when":     {func(c *Part, _ *Snapshots) { c.Birth = 0 }, Add, 1},
-		"of too many limits":    {func(c *Part, _ *Snapshots) { c.Runs[0].Wide = true }, Add, 1},
+		"too many limits":       {func(c *Part, _ *Snapshots) { c.Runs[0].Wide = true }, Add, 1},
 		"others have counted":   {func(_ *Part, k *Snapshots) { k.Seen = []item.Item{hour} }, Add, 1},
 		"it began with nothing": {func(c *Part, _ *Snapshots) { c.Runs[0].From[0].Tokens = 0 }, Add, 0},
 		"after another chain":   {func(c *Part, _ *Snapshots) { c.Follows = start - hourMillis }, Add, 0},
@@ -236,13 +236,13 @@ func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 			}
 		}
 		if total.BeginningsCounted = true; step.Action == CountBeginnings && total.Next(known).Action != Add {
-			t.Errorf("%s: it is asked for again", name)
+			t.Errorf("%s: it is read again", name)
 		}
 	}
 }
 
-// In every kind of window, consumption before the first record is unknown if another aggregator has
-// counted in a window since the creation, even the first; its earlier counts do not matter.
+// Consumption before the first record is unknown if another aggregator has counted in any window
+// since the creation, including its window. That aggregator's earlier counts do not matter.
 func TestOthersSinceTheCreation(t *testing.T) {
 	for _, w := range []Window{Hourly, Daily, Monthly} {
 		start := w.Start(t0)
@@ -266,9 +266,9 @@ func TestOthersSinceTheCreation(t *testing.T) {
 	}
 }
 
-// An earlier hour that lacks nothing is not completed, and its day not summed again: the counter
-// was at 100 there, and continues from 100.
-func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
+// An earlier hour that lacks nothing is not completed, and its day is not summed again: the counter
+// was at 100 at its end, and continues from 100.
+func TestCompleteHoursAreNotCompletedAgain(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
 		before item.Item
@@ -284,8 +284,8 @@ func TestAnHourThatLacksNothingIsLeft(t *testing.T) {
 	}
 }
 
-// An earlier hour is completed only from a consistent read, and not if another client has counted
-// since, in an hour between or in the current one: it saw the records missing here.
+// An earlier hour is completed only after a consistent read, and only if no other client has
+// counted since, in an hour between or the current one: that client saw the records missing here.
 func TestEarlierHoursNeedAConsistentRead(t *testing.T) {
 	foreign := func(hours int64) item.Item {
 		start := Hourly.Start(t0) - hours*hourMillis
@@ -304,7 +304,7 @@ func TestEarlierHoursNeedAConsistentRead(t *testing.T) {
 		{"not read consistently", nil, []item.Item{marked(2, "10", 100)}, false, ReadSurely},
 		{"others have counted between", nil, []item.Item{foreign(1), marked(2, "10", 100)}, true, Add},
 		{"others had counted before", nil, []item.Item{marked(2, "10", 100), foreign(3)}, true, Complete},
-		{"others have counted the present hour", foreign(0), []item.Item{marked(2, "10", 100)}, true, Add},
+		{"others have counted the current hour", foreign(0), []item.Item{marked(2, "10", 100)}, true, Add},
 		{"nothing is lacking", nil, []item.Item{marked(2, "10", 110)}, false, Add},
 	} {
 		step := total.Next(Snapshots{Known: true, Current: c.current, PreviousKnown: true, Previous: c.previous,
@@ -322,8 +322,9 @@ func TestEarlierHoursNeedAConsistentRead(t *testing.T) {
 	}
 }
 
-// A shard whose records are all before the mark adds nothing; one with some before it does.
-func TestShardsThatBringNothingNew(t *testing.T) {
+// A shard whose records are all before the mark adds nothing. A shard with only some records before
+// it adds the rest.
+func TestRecordsBeforeTheMarkAddNothing(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for sequence, want := range map[string][]int{"10": nil, "25": nil, "30": {0}, "40": {0}} {
 		step := total.Next(Snapshots{Known: true, Current: marked(0, sequence, 105)})
@@ -333,9 +334,9 @@ func TestShardsThatBringNothingNew(t *testing.T) {
 	}
 }
 
-// For a shard with more limits than a mark holds, each record counts its own changes, and nothing
-// else: here a goes from 5 to 6, then b from 100 to 101.
-func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
+// If a shard has more limits than a mark holds, each record counts only its own changes: here a
+// goes from 5 to 6, then b from 100 to 101.
+func TestManyLimitsAreCountedRecordByRecord(t *testing.T) {
 	var changes []stream.Change
 	for i := range 2 {
 		c := change(0, fmt.Sprint(i+1), t0, 0)
@@ -355,7 +356,7 @@ func TestVeryManyLimitsAreCountedRecordByRecord(t *testing.T) {
 	}
 }
 
-// Batches of one shard become one part, with one run as long as the records link.
+// Batches of a shard become one part, with one run as long as its records link.
 func TestBatchesOfAShardAreOnePart(t *testing.T) {
 	grows := func(seq string, before, after int64) stream.Change {
 		c := change(0, seq, t0, after-before)
@@ -368,29 +369,29 @@ func TestBatchesOfAShardAreOnePart(t *testing.T) {
 		parts[0].Oldest != t0 {
 		t.Fatalf("%+v, want one part since %d with one run to 5", parts, t0)
 	}
-	vanishes := grows("3", 5, 5) // and another limit disappears
+	vanishes := grows("3", 5, 5) // and another limit is removed
 	vanishes.Used = append(vanishes.Used, stream.Used{Limit: "tpm", Before: 7, Was: true})
 	other := Extend(parts, Fold([]stream.Change{vanishes}), Hourly)
 	if len(other) != 1 || len(other[0].Runs) != 2 {
-		t.Errorf("%+v, want that a limit that vanishes begins another run", other)
+		t.Errorf("%+v, want another run for the removed limit", other)
 	}
 	both := ran("1", "2", 5, 5)
 	both.To = append(both.To, ledger.Count{Limit: "tpm", Tokens: 7})
 	if both.links(&vanishes) {
-		t.Error("a record in which a limit vanishes goes into the run before it")
+		t.Error("a record that removes a limit joined the run before it")
 	}
 	if untold := grows("3", 5, 6); both.links(&untold) {
-		t.Error("a record that says nothing of one of its limits goes into the run")
+		t.Error("a record that lacks one of its limits joined the run")
 	}
 	if vanishes.Operation = stream.Remove; !both.links(&vanishes) {
-		t.Error("a removal does not")
+		t.Error("a removal did not join the run")
 	}
 }
 
 // The window of a creation is known if both clocks are certainly in it.
 func TestBirth(t *testing.T) {
 	hour := Hourly.Start(t0)
-	for after, want := range map[int64]int64{ // seconds after the turn of the hour
+	for after, want := range map[int64]int64{ // seconds after the full hour
 		0: 0, 9: 0, 10: hour, 1800: hour, 3589: hour, 3590: 0, 3599: 0,
 	} {
 		c := stream.Change{Created: hour + 2*3_600_000, OldBorn: hour/1000 + after}
@@ -403,7 +404,7 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// Each bucket of a batch is decided separately: of two with one hot shard each, both double.
+// Each bucket of a batch is decided separately: if two have one hot shard each, both double.
 func TestBucketsAreDecidedOneByOne(t *testing.T) {
 	hot := func(entity string) stream.Change {
 		c := spends(0, 1, 1)
@@ -420,8 +421,8 @@ func TestBucketsAreDecidedOneByOne(t *testing.T) {
 	}
 }
 
-// The growth that a run adds to a mark, depending on what is known of the lives of the shard and of
-// the limit.
+// A run adds its growth to a mark. How much that is depends on what is known of the lives of the
+// shard and the limit.
 func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 	count := func(limit string, n int64) ledger.Count { return ledger.Count{Limit: limit, Tokens: n} }
 	run := func(gen uint8, from, to int64) Run {
@@ -448,17 +449,17 @@ func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 		rpm, tpm int64
 	}{
 		{"no mark", ledger.Mark{}, false, run(9, 100, 110), 10, 0},
-		{"a mark that says nothing", at("10"), true, run(9, 100, 110), 10, 0},
+		{"an empty mark", at("10"), true, run(9, 100, 110), 10, 0},
 		{"within the run", at("25", count("rpm", 104)), true, run(9, 100, 110), 6, 0},
-		{"before it, and 3 were not seen", at("10", count("rpm", 104)), true, run(9, 107, 110), 6, 0},
-		{"before it, and 3 were given back", at("10", count("rpm", 104)), true, run(9, 101, 110), 6, 0},
+		{"before it, 3 tokens unseen", at("10", count("rpm", 104)), true, run(9, 107, 110), 6, 0},
+		{"before it, 3 tokens given back", at("10", count("rpm", 104)), true, run(9, 101, 110), 6, 0},
 		{"of another life", at("10", count("rpm", 104)), true, run(8, 3, 5), 5, 0},
 		{"of a generation before, in the same life", at("10", count("rpm", 104)), true, run(8, 107, 110), 6, 0},
 		{"of a shard that is gone", gone, true, run(9, 3, 5), 5, 0},
 		{"a creation", ledger.Mark{}, false, born, 5, 0},
 		{"a creation after another life", at("10", count("rpm", 3)), true, born, 5, 0},
 		{"all since a creation", ledger.Mark{}, false, whole, 12, 0},
-		{"all since a creation, of which 9 are counted", at("10", count("rpm", 9)), true, whole, 3, 0},
+		{"all since a creation, 9 already counted", at("10", count("rpm", 9)), true, whole, 3, 0},
 		{"a limit begins again", at("10", count("rpm", 104), count("tpm", 9)), true, begins, 6, 4},
 		{"a limit has begun", at("25", count("rpm", 104), count("tpm", 1)), true, begins, 6, 3},
 	} {
@@ -472,7 +473,7 @@ func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 
 // A run is written if it counts something, or shows something new about its shard: another life, or
 // its removal. Any other run costs no write.
-func TestRunsThatAreWrittenDown(t *testing.T) {
+func TestOnlyRunsWithNewsAreWritten(t *testing.T) {
 	at := func(n uint64) ledger.Position {
 		return ledger.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
 	}
@@ -498,9 +499,9 @@ func TestRunsThatAreWrittenDown(t *testing.T) {
 		{"two tokens more", mark, true, run(func(r *Run) { r.To = []ledger.Count{{Limit: "rpm", Tokens: 7}} }), true},
 		{"another life", mark, true, run(func(r *Run) { r.ToGen = 8 }), true},
 		{"it goes", mark, true, run(leaves), true},
-		{"it has gone before", gone, true, run(leaves), false},
+		{"it was removed before", gone, true, run(leaves), false},
 		{"no mark yet", ledger.Mark{}, false, run(func(r *Run) { r.ToGen = 8 }), false},
-		{"no mark yet, and it goes", ledger.Mark{}, false, run(leaves), false},
+		{"no mark yet, removed", ledger.Mark{}, false, run(leaves), false},
 		{"behind the mark", ledger.Mark{At: at(3), Used: fives, Gen: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
 	} {
 		check.Equal(t, tallyOf(c.mark, c.known, []Run{c.run}).moved, c.want, c.name)

@@ -33,8 +33,8 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 	}
 }
 
-// The hours of a day are read consistently: they were just written, and the last sum must see them
-// all. The query covers the hours of the day, and no other's.
+// The hours of a day are read consistently, because they were just written, and the last sum must
+// include them all. The query covers exactly the day's hours.
 func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	o := Owed{Bucket: Bucket{"ns", "r", "e"}}
 	q := o.PartsQuery(Daily, at("2024-02-01T00:00:00.000Z"))
@@ -45,8 +45,8 @@ func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	}
 }
 
-// A sum keeps counts that its parts no longer show if they have lost something: if they have fewer
-// records than it, or may have expired. If they have given tokens back, it follows them.
+// A sum keeps counts that its parts have lost: if they have fewer records than the sum, or may have
+// expired. If tokens were given back, the sum follows its parts.
 func TestSumsKeepLostParts(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(w Window, tokens, events int64) ledger.Snapshot {
@@ -59,7 +59,7 @@ func TestSumsKeepLostParts(t *testing.T) {
 		s.Marks = map[int]ledger.Mark{0: {At: ledger.PositionOf(t0/1000, sequence), Gen: 9, Used: used}}
 		return s
 	}
-	counted := marked(snapshot(Daily, 50, 5), "5") // while days were the finest windows
+	counted := marked(snapshot(Daily, 50, 5), "5") // when days were the finest windows
 	sum := func(base *ledger.Amount) item.Item {
 		s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}}.sum(Daily, day)
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
@@ -78,17 +78,17 @@ func TestSumsKeepLostParts(t *testing.T) {
 		name           string
 		stored         item.Item
 		tokens, events int64 // of the hour
-		after, want    int64 // milliseconds since the day began, tokens
+		after, want    int64 // milliseconds since the day began, and tokens
 	}{
 		{"counted by another client", snapshot(Daily, 50, 5).Item(), 40, 5, hourMillis, 40},
-		{"counted by another client, and long ago", snapshot(Daily, 50, 5).Item(), 40, 4, kept + dayMillis, 40},
-		{"counted, before hours were", counted.Item(), 40, 5, hourMillis, 90},
-		{"a sum of what is there", sum(nil), 25, 3, hourMillis, 25},
-		{"a sum of more records than are there", sum(nil), 5, 1, hourMillis, 20},
+		{"counted by another client long ago", snapshot(Daily, 50, 5).Item(), 40, 4, kept + dayMillis, 40},
+		{"counted before there were hours", counted.Item(), 40, 5, hourMillis, 90},
+		{"a sum of stored hours", sum(nil), 25, 3, hourMillis, 25},
+		{"a sum of more records than stored", sum(nil), 5, 1, hourMillis, 20},
 		{"a sum whose first hour would have expired", sum(nil), 15, 2, kept + hourMillis, 15},
 		{"a sum whose hours may have expired", sum(nil), 15, 2, kept + dayMillis, 20},
 		{"a sum with a base", sum(base), 40, 4, hourMillis, 70},
-		{"a sum with a base, of more records than are there", sum(base), 10, 1, hourMillis, 50},
+		{"a sum with a base, of more records than stored", sum(base), 10, 1, hourMillis, 50},
 		{"a sum that was counted since", since, 25, 3, hourMillis, 55},
 	} {
 		s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}, Window: Daily, Of: Hourly, Start: day,
@@ -110,8 +110,9 @@ func TestSumsKeepLostParts(t *testing.T) {
 	}
 }
 
-// Other results of the query are not counted, and do not replace another aggregator's day: hours of
-// a resource with the same beginning, or of another day, and items that are not hours.
+// Other results of the query are not counted: hours of another day, hours of another resource with
+// the same prefix, and items that are not hours. They do not replace another aggregator's day
+// either.
 func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	day := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(resource string, w Window, hours int64) item.Item {
@@ -138,8 +139,8 @@ func TestOnlyTheHoursOfADayAreSummed(t *testing.T) {
 	}
 }
 
-// A stored month has the sum of all days except the last: if only that one has changed, it alone is
-// read.
+// A stored month has the sum of all days before the last one. If only the last day has changed,
+// only that day is read.
 func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	month := at("2024-02-01T00:00:00.000Z")
 	day := func(n int, tokens int64) item.Item {
@@ -160,12 +161,12 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 		t.Fatalf("%d of 35: %+v", got, ledger.SummedOf(s.Stored))
 	}
 	if s.Changed = month + dayMillis; s.Last() {
-		t.Error("the second of three days is taken for the last")
+		t.Error("the second of three days counts as the last")
 	}
 	if s.Changed = month + 2*dayMillis; !s.Last() {
-		t.Error("the third of three days is not taken for the last")
+		t.Error("the third of three days does not count as the last")
 	}
-	older := s.sum(Monthly, month) // of a release without a rest
+	older := s.sum(Monthly, month) // of an earlier release, without a rest
 	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, ledger.Amount{Events: 3}
 	u, _ := older.Update(nil)
 	whole := s
@@ -178,14 +179,13 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	}
 	is := ledger.SummedOf(s.Stored)
 	if !slices.Equal(is.Parts, []int{0, 1, 2}) || is.Rest == nil || is.Rest.Tokens["rpm"] != 30 {
-		t.Errorf("it says of itself %+v, want all three days", is)
+		t.Errorf("it records %+v, want all three days", is)
 	}
 }
 
-// A sum has all its parts if none of them is missing up to the counted hour: a day its hours, a
-// month its days, or the hours of a day that was not stored. Counts of expired parts are only in
-// the sum.
-func TestWhetherASumHasItsParts(t *testing.T) {
+// A sum has its parts if none is missing up to the counted hour: a day its hours, and a month its
+// days, or the hours of days that were not stored. Only the sum has the counts of expired parts.
+func TestSumsKnowTheirParts(t *testing.T) {
 	month := at("2024-02-01T00:00:00.000Z")
 	snapshot := func(w Window, start int64) item.Item {
 		return ledger.Snapshot{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
@@ -213,7 +213,7 @@ func TestWhetherASumHasItsParts(t *testing.T) {
 		{"only the day itself is there", sum(Daily, nil, 0), []item.Item{day(0)}, 1, false},
 		{"the second is missing", sum(Daily, nil, 0, 1), []item.Item{hour(0)}, 1, false},
 		{"the second is later", sum(Daily, nil, 0, 1), []item.Item{hour(0)}, 0, true},
-		{"a day beside days", sum(Daily, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 1, true},
+		{"a day among hours", sum(Daily, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 1, true},
 		{"a month of two days", sum(Monthly, nil, 0, 1), []item.Item{day(0), day(1)}, 40, true},
 		{"the second day is missing", sum(Monthly, nil, 0, 1), []item.Item{day(0), hour(0), hour(1)}, 40, false},
 		{"a month of hours", sum(Monthly, nil, 0, 1), []item.Item{hour(0), hour(1)}, 40, true},

@@ -16,7 +16,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// budget is a calendar quota that is whole again every two hours.
+// budget is a calendar quota with a period of two hours.
 var budget = bucket.Limit{Name: "budget", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"}
 
 // left returns an image of shard k of n with the rest of a quota.
@@ -30,7 +30,7 @@ func shows(b table.Shard, sequence int) stream.Change {
 	return stream.Change{Operation: stream.Modify, Sequence: fmt.Sprint(sequence), Created: t0, New: b}
 }
 
-// told returns the reports of a batch, as "limit percent spent/quota".
+// told returns the reported thresholds of a batch, as "limit percent spent/quota".
 func told(changes ...stream.Change) (out []string) {
 	for _, s := range Decide(Fold(changes), t0, conf).Spendings {
 		for _, these := range s.Thresholds(t0, conf) {
@@ -45,7 +45,7 @@ func told(changes ...stream.Change) (out []string) {
 	return out
 }
 
-func TestThresholdsThatABatchReaches(t *testing.T) {
+func TestBatchesReportReachedThresholds(t *testing.T) {
 	soft, first, short, often, hourly, rate := budget, budget, budget, budget, budget, limits()[0]
 	soft.Soft = true
 	first.Reset, short.Reset, often.Reset, hourly.Reset = "+3600", "+3599", "m*/30@UTC", "m0@UTC"
@@ -94,7 +94,7 @@ func TestThresholdsThatABatchReaches(t *testing.T) {
 		{"a rate", []stream.Change{shows(left(rate, 0, 1, 0), 1)}, nil},
 		{"gone", []stream.Change{removed}, nil},
 		{"a shard without a count", []stream.Change{shows(left(budget, 3, 1, 0), 1)}, nil},
-		{"a share says nothing", []stream.Change{shows(left(budget, 0, 2, 0), 1)}, nil},
+		{"a share alone shows nothing", []stream.Change{shows(left(budget, 0, 2, 0), 1)}, nil},
 	} {
 		check.Slices(t, told(c.changes...), c.want, c.name)
 	}
@@ -112,8 +112,8 @@ func TestBatchesWithoutThresholds(t *testing.T) {
 	}
 }
 
-// A bucket above a threshold is checked again only when it reaches the next one, when an hour
-// begins, and when it was divided.
+// A bucket above a threshold is checked again when it reaches the next one, when an hour begins,
+// and when it was divided.
 func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 	grows := func(left0, milli int64, edit func(*stream.Change)) stream.Change {
 		c := shows(left(budget, 0, 1, left0), 1)
@@ -134,7 +134,7 @@ func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 		{"from 79.99 to 80 %", grows(2_000, 1, same), 2},
 		{"given back, from 90 to 85 %", grows(1_500, -500, same), 0},
 		{"from nothing to 100 %", grows(0, 10_000, same), 3},
-		{"the first of a period takes half of it", grows(5_000, 5_000, func(c *stream.Change) { c.OldRF = t0 }), 1},
+		{"the first charge of a period takes half", grows(5_000, 5_000, func(c *stream.Change) { c.OldRF = t0 }), 1},
 		{"nothing taken, in the next hour", grows(4_000, 0, func(c *stream.Change) { c.OldRF -= hourMillis }), 1},
 		{"nothing taken, the second before", grows(4_000, 0, func(c *stream.Change) { c.OldRF -= 1000 }), 0},
 		{"just merged", grows(4_000, 0, func(c *stream.Change) { c.OldShards = 2 }), 1},
@@ -145,8 +145,8 @@ func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 	}
 }
 
-// The record outlives the period as long as snapshots outlive their window, and has a separate key
-// for each percentage of each period.
+// The record outlives its period as long as snapshots outlive their window. Its key has the period
+// and the percentage.
 func TestThresholdOutlivesItsPeriod(t *testing.T) {
 	b := left(budget, 0, 1, 2_000)
 	p := Decide(Fold([]stream.Change{shows(b, 7)}), t0, conf)
@@ -162,7 +162,7 @@ func TestThresholdOutlivesItsPeriod(t *testing.T) {
 	}
 }
 
-// A divided bucket is added up: if 4 and 1 were taken from two shares of 5, half of the whole is
+// A divided bucket is added up: if 4 and 1 were taken from two shares of 5, half of the quota is
 // spent, which neither image shows.
 func TestSharesAreAddedUp(t *testing.T) {
 	of := func(a, b table.Shard) (out []string) {
@@ -196,7 +196,7 @@ func TestSharesAreAddedUp(t *testing.T) {
 		{"in the period before", left(budget, 0, 2, 1_000), late, nil},
 		{"credited", left(budget, 0, 2, 1_000), topped, nil}, // 5 of 15
 		{"being raised", left(budget, 0, 2, 0), left(raised, 1, 2, 7_000), nil},
-		{"being raised, that of shard 0 first", left(raised, 0, 2, 7_000), left(budget, 1, 2, 0), nil}, // 8 of 20
+		{"being raised, shard 0 first", left(raised, 0, 2, 7_000), left(budget, 1, 2, 0), nil}, // 8 of 20
 		{"raised", left(raised, 0, 2, 1_000), left(raised, 1, 2, 9_000), []string{"50 10/20"}},
 		{"without the limit", left(budget, 0, 2, 0), bare, []string{"50 5/10"}},
 	} {
@@ -204,17 +204,17 @@ func TestSharesAreAddedUp(t *testing.T) {
 	}
 }
 
-// Shards read while a bucket was divided again prove nothing; shards with different counts are
-// fine, if no change is under way.
-func TestShardsMustFit(t *testing.T) {
+// Shards read during a split prove nothing. Shards with different counts are fine if no change is
+// under way.
+func TestShardsReadDuringASplitProveNothing(t *testing.T) {
 	for _, c := range []struct {
 		shards string // shard/count, and so on
 		fit    bool
 	}{
 		{"0/1", true},
 		{"0/2 1/2", true},
-		{"0/2", false},     // 1 was read before it existed, or is lost
-		{"0/1 1/2", false}, // 0 was read before it was divided
+		{"0/2", false},     // shard 1 was read before it existed, or is lost
+		{"0/1 1/2", false}, // shard 0 was read before it was divided
 		{"1/2", false},
 		{"0/4 1/2 2/4", true},
 		{"0/2 1/4 3/4", true},
@@ -238,8 +238,8 @@ func TestShardsMustFit(t *testing.T) {
 	}
 }
 
-// All shards of a bucket with the greatest count are added up.
-func TestAsManyShardsAsCanBe(t *testing.T) {
+// All shards of a bucket with the largest count are added up.
+func TestAllShardsOfALargeBucketAreAddedUp(t *testing.T) {
 	for n, want := range map[int]bool{1024: true, 2048: false} {
 		var shards []table.Shard
 		for k := range n {
@@ -249,7 +249,7 @@ func TestAsManyShardsAsCanBe(t *testing.T) {
 	}
 }
 
-// A count beyond our configurations is not read: it would be a million keys.
+// A count beyond our configurations is not followed: it would mean reading a million keys.
 func TestForeignCountsAreNotRead(t *testing.T) {
 	b := left(budget, 0, 1, 0)
 	b.State.Shards = 1 << 20
@@ -275,7 +275,7 @@ func TestForeignCountsAreNotRead(t *testing.T) {
 	}
 }
 
-// Percentages are exact at every size, compared with rational numbers.
+// Percentages of every size are exact, compared with rational numbers.
 func TestPercentsAreExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -297,9 +297,9 @@ func TestPercentsAreExact(t *testing.T) {
 	}
 }
 
-// A limit has its own percentages, or the default ones; with none it reports nothing, and a divided
-// bucket with only such limits is not read.
-func TestPercentsOfOnesOwn(t *testing.T) {
+// A limit has its own percentages, or the default ones. With none it reports nothing, and a divided
+// bucket that has only such limits is not read.
+func TestLimitsHaveTheirOwnPercentages(t *testing.T) {
 	own := conf
 	own.Percents = map[string][]int{"": {90}, "budget": {20, 60}, "silent": {}}
 	named := func(name string) bucket.Limit {

@@ -39,11 +39,11 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	for i, want := range []string{"8", "9", "10"} {
 		check.Equal(t, got[0].Changes[i].Sequence, want, "change %d", i)
 	}
-	check.Equal(t, got[0].last(), &changes[1], "the last change is not the one with the highest sequence number")
+	check.Equal(t, got[0].last(), &changes[1], "the last change has not the highest sequence number")
 }
 
-// A stream that was enabled again numbers its records from the beginning: they come after all
-// records of the previous stream, in whatever order a batch has them.
+// A stream that was enabled again starts its sequence numbers again. Its records come after all
+// records of the previous stream, whatever their order in a batch.
 func TestRecordsOfTwoStreams(t *testing.T) {
 	old, anew := change(0, "900", t0, 1), change(0, "5", t0, 2)
 	old.Stream, anew.Stream = 1, 2
@@ -55,7 +55,7 @@ func TestRecordsOfTwoStreams(t *testing.T) {
 }
 
 // A shard's part of a batch resumes at its lowest sequence number, compared as numbers: 9 comes
-// before 10. In another stream a lower one may come later.
+// before 10. A lower number of another stream may come later.
 func TestLowestSequenceNumber(t *testing.T) {
 	for want, sequences := range map[string][]string{
 		"9": {"9", "10", "11"}, "7": {"8", "7", "10"}, "5": {"6", "8", "5"}} {
@@ -109,13 +109,13 @@ func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
 	}
 }
 
-// ran returns a run of records between two sequence numbers, by which the counter of rpm grew.
+// ran returns a run of records between two sequence numbers, in which the counter of rpm grew.
 func ran(first, last string, from, to int64) Run {
 	return Run{First: ledger.PositionOf(1, first), Last: ledger.PositionOf(1, last), Events: 2,
 		From: []ledger.Count{{Limit: "rpm", Tokens: from}}, To: []ledger.Count{{Limit: "rpm", Tokens: to}}}
 }
 
-// The parts of a bucket become a total for each window, in order, with a chain for each shard.
+// The parts of a bucket become one total per window, in order, with a chain for each shard.
 func TestTotalsByWindow(t *testing.T) {
 	const hour = 3_600_000
 	part := func(shard int, start int64, runs ...Run) Part {
@@ -129,8 +129,8 @@ func TestTotalsByWindow(t *testing.T) {
 	}
 }
 
-// One write includes 32 shards of a bucket, in any state: with two limits each, it stays within
-// DynamoDB's bounds. Further shards are counted by another write.
+// One write includes up to 32 shards of a bucket. With two limits each, it stays within DynamoDB's
+// bounds in any state. Another write counts the further shards.
 func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 	for shards, want := range map[int][]int{1: {1}, 32: {32}, 33: {32, 1}, 80: {32, 32, 16}} {
 		var parts []Part
@@ -151,8 +151,8 @@ func TestOneWriteCarriesThirtyTwoShards(t *testing.T) {
 	}
 }
 
-// Progress distinguishes what a snapshot has counted of a total, what lies before its marks, and
-// what is left. Here the counter goes from 10 to 17 with the records 20 to 30.
+// Progress separates the part of a total that a snapshot has counted, the part before its marks,
+// and the rest. Here the counter goes from 10 to 17 with the records 20 to 30.
 func TestProgress(t *testing.T) {
 	runs := []Run{ran("20", "30", 10, 17)}
 	total := Totals([]Part{{Bucket: ner, Runs: runs}}, Hourly)[0]
@@ -171,7 +171,7 @@ func TestProgress(t *testing.T) {
 	}{
 		{"no snapshot", nil, 7, 0, 0, 0},
 		{"a mark before", marked("19", 10), 7, 0, 0, 0},
-		{"a mark before, and 2 that no record told of", marked("10", 8), 9, 0, 0, 0},
+		{"a mark before, and 2 without a record", marked("10", 8), 9, 0, 0, 0},
 		{"a mark within", marked("25", 14), 3, 4, 0, 0},
 		{"a mark at the end", marked("30", 17), 0, 0, 7, 2},
 		{"a mark behind", marked("40", 99), 0, 0, 7, 2},
@@ -186,7 +186,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// One query finds the ten latest snapshots up to the total's own, which is one of them: half a read
+// One query finds the ten latest snapshots up to the total's own, including it, for half a read
 // unit.
 func TestOneQueryFindsTenSnapshots(t *testing.T) {
 	const at = 1_700_000_000_000
@@ -211,9 +211,9 @@ func TestOneQueryFindsTenSnapshots(t *testing.T) {
 	}
 }
 
-// Among the results of the query, one is the total's own snapshot, those of its kind are earlier
-// ones, and a day is neither.
-func TestQueriesKeepSnapshotsOfTheirKind(t *testing.T) {
+// Of the query's results, one is the total's own snapshot, and those of its kind are earlier ones.
+// A day is neither.
+func TestQueriesSeparateSnapshotsByKind(t *testing.T) {
 	snapshot := func(w Window, hours int64) item.Item {
 		start := w.Start(t0 - hours*hourMillis)
 		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),

@@ -36,7 +36,7 @@ func spends(shard, shards int, rpm int64) stream.Change {
 
 func decide(now int64, changes ...stream.Change) Upkeep { return Decide(Fold(changes), now, conf) }
 
-func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
+func TestBucketsRefillIfTheBatchWouldNotFitAgain(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rpm  int64
@@ -58,8 +58,8 @@ func TestRefillWhenTheBatchWouldNotFitAgain(t *testing.T) {
 	check.Equal(t, len(decide(t0+1000, back).Refills), 0, "gives back to a debt: refills")
 }
 
-// A refill's image is as old as the stream is late. If others took up to 2 % of the capacity of a
-// full limit since, that limit shows that much less. If they took more, the refill is refused.
+// A refill's image is as old as the stream is late. If others took up to 2 % of a full limit's
+// capacity since, the limit gets that much less. If they took more, the refill is refused.
 func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
 	c := spends(0, 1, 400) // rpm is low, and all 40,000 tokens of tpm are left
 	r := decide(t0+500, c).Refills[0]
@@ -74,8 +74,8 @@ func TestRefillTakesLittleFromAFullLimit(t *testing.T) {
 	}
 }
 
-// A meter below half is refilled before it seems empty: otherwise other clients, which never refill
-// it, double the shards.
+// A meter below half is refilled before it seems empty. Otherwise other clients, which never refill
+// it, split the bucket.
 func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 	for tokens, want := range map[int64]int{499_999: 1, 500_000: 0} {
 		c := spends(0, 1, 1)
@@ -91,7 +91,7 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 			t.Errorf("%v, the meter shows %s", err, b.State)
 		}
 	}
-	for taken, want := range map[int64]int{500_000: 0, 500_001: 1} { // above half, it pays the batch once more or not
+	for taken, want := range map[int64]int{500_000: 0, 500_001: 1} { // above half, it covers the batch once more
 		c := spends(0, 1, 1)
 		c.New.State.Slots[2].Tokens, c.Metered = 500_000, taken
 		check.Equal(t, len(decide(t0+100, c).Refills), want, "%d of the meter taken: refills", taken)
@@ -105,7 +105,7 @@ func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	check.Equal(t, len(p.Refills)+len(p.Reshardings)+len(p.Lifetimes), 0, "plan %+v", p)
 }
 
-// A shard that a batch removes needs nothing, whatever its earlier records show.
+// A removed shard needs nothing, whatever its earlier records in the batch show.
 func TestRemovedShardsNeedNothing(t *testing.T) {
 	hot := spends(0, 1, 400)
 	hot.New.State.Slots[2].Tokens = 999
@@ -114,7 +114,7 @@ func TestRemovedShardsNeedNothing(t *testing.T) {
 	removed.New.State.Slots[2].Tokens, removed.New.TTL = 999, t0/1000+1
 	removed.Operation, removed.Sequence = stream.Remove, "6"
 	if p := decide(t0+900, hot); len(p.Reshardings)+len(p.Refills) == 0 {
-		t.Errorf("it needs nothing while it is there: %+v", p)
+		t.Errorf("an existing shard needs nothing: %+v", p)
 	}
 	if p := decide(t0+900, hot, removed); len(p.Reshardings)+len(p.Refills)+len(p.Lifetimes)+len(p.Spendings) != 0 {
 		t.Errorf("plan %+v", p)
@@ -124,7 +124,7 @@ func TestRemovedShardsNeedNothing(t *testing.T) {
 func TestHotShardZeroDoubles(t *testing.T) {
 	c := spends(0, 1, 1)
 	c.New.State.Slots[2].Tokens = 999
-	c.Created = t0 + 900 // precise to the second: nothing is credited
+	c.Created = t0 + 900 // creation times are in seconds: nothing is credited
 	p := decide(t0+5000, c)
 	if len(p.Reshardings) != 1 || !p.Reshardings[0].double || p.Reshardings[0].Count != 2 || len(p.Refills) != 0 {
 		t.Fatalf("plan %+v", p)
@@ -165,16 +165,16 @@ func TestLifetimes(t *testing.T) {
 	}
 	l := decide(t0, split).Lifetimes[0]
 	if l.Update.Key != split.New.Key() || l.Resume() != "5" {
-		t.Errorf("it mends %v, and resumes at %q", l.Update.Key, l.Resume())
+		t.Errorf("it extends %v, and resumes at %q", l.Update.Key, l.Resume())
 	}
 	if ttl, ok := applied(t, l.Update, split.New.Item())[layout.AttrTTL]; ok {
 		t.Errorf("ttl %v", ttl)
 	}
 }
 
-// A count that no configuration allows, or at which a share holds no token, is a mistake. Following
-// it would cost at least a write per shard, a million for one bad attribute: shard 0 merges
-// immediately.
+// A count that no configuration allows, or that leaves a share without a token, is a mistake.
+// Following it would cost at least a write per shard, a million for one wrong attribute. Instead
+// shard 0 merges at once.
 func TestAbsurdCountsAreNotFollowed(t *testing.T) {
 	for _, c := range []struct {
 		rpm        int64 // capacity and refill
@@ -203,8 +203,8 @@ func TestAbsurdCountsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A key at DynamoDB's limit never exhausts a meter that refills as fast: further writes are refused
-// and not in the stream. It is still split.
+// A key at DynamoDB's limit never exhausts a meter that refills as fast, because further writes are
+// refused and not in the stream. It is split nevertheless.
 func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 	atCeiling := func(perSecond int, spread int64) []stream.Change {
 		var out []stream.Change
@@ -222,7 +222,7 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		perSecond int
-		spread    int64 // seconds in which the writes of one rounded instant were made
+		spread    int64 // seconds over which the writes of one rounded instant spread
 		splits    int
 	}{{1000, 1, 1}, {800, 1, 1}, {799, 1, 0}, {100, 1, 0}, {1000, 60, 0}} {
 		got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...)

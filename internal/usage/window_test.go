@@ -66,15 +66,15 @@ func TestWindowEnd(t *testing.T) {
 	}
 }
 
-// A snapshot outlives its window, and the longer one around it, by the configured days. If it was
-// removed earlier, later counts of its window would start from zero.
+// A snapshot outlives its window, and the longer one around it, by the configured days. If it
+// expired earlier, later counts in its window would start from zero.
 func TestSnapshotOutlivesItsWindow(t *testing.T) {
 	const day = 86_400
 	for _, c := range []struct {
 		w, until        Window
 		created, now    string
 		days, wantAfter int64  // seconds
-		after           string // what it is counted from
+		after           string // the start of the days
 	}{
 		{Hourly, Hourly, "2024-01-15T10:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-01-15T11:00:00.000Z"},
 		{Hourly, Daily, "2024-01-15T10:00:00.000Z", "2024-01-15T10:00:01.000Z", 1, day, "2024-01-16T00:00:00.000Z"},
@@ -90,7 +90,8 @@ func TestSnapshotOutlivesItsWindow(t *testing.T) {
 	}
 }
 
-// In whatever order windows are named, the shortest is counted and the others are sums.
+// The shortest configured window is counted, and the others are sums, in whatever order they are
+// configured.
 func TestKindsOfWindowsByLength(t *testing.T) {
 	for _, c := range []struct{ named, want []Window }{
 		{[]Window{Monthly, Hourly}, []Window{Hourly, Monthly}}, {[]Window{Daily}, []Window{Daily}},

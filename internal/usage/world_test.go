@@ -15,21 +15,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A world of counting: the counters of the shards of two buckets grow at random times over some
-// hours, and are reported in records. Batches of records are lost, are repeated with all that
-// follow, or are replayed separately; invocations are repeated, and answers to writes are lost.
-// Shards change their generation, and are removed and created again. The truth is recorded
-// separately.
+// This world counts usage. The counters of the shards of two buckets grow at random times over some
+// hours, and are reported in records. Batches of records are lost, repeated with all later ones, or
+// replayed separately. Invocations are repeated, and answers to writes are lost. Shards change
+// their generation, and are removed and created again. The true usage is recorded separately.
 type world struct {
 	*loadchecktest.World
 	t      *testing.T
-	lossy  bool // batches get lost, except the last ones
+	lossy  bool // batches are lost, except the last ones
 	again  bool // some are repeated
 	shards map[shardOf]*living
 	used   map[string]int64           // tokens, by resource
 	denied map[string]int64           // requests
 	hours  map[string]map[int64]spent // the same by hour
-	nobody map[string]int64           // used in lost records, in an unknown hour
+	nobody map[string]int64           // used in lost records, at an unknown hour
 	seq    int
 }
 
@@ -41,15 +40,15 @@ type shardOf struct {
 // living is an existing shard.
 type living struct {
 	used, denied, born, charged, generation int64
-	seen                                    bool // a record of it was delivered
+	seen                                    bool // one of its records was delivered
 }
 
-// spent is how many tokens, in how many records, and how many requests were denied.
+// spent is a number of tokens, of records, and of denied requests.
 type spent struct{ tokens, events, denied int64 }
 
 const worldHour = 3_600_000
 
-// use makes a shard use tokens, and returns the record of it.
+// use makes a shard use tokens, and returns the record.
 func (w *world) use(of shardOf, tokens int64) stream.Change {
 	s := w.shards[of]
 	c := stream.Change{Operation: stream.Modify, Created: w.Now, OldShards: 1}
@@ -67,7 +66,7 @@ func (w *world) use(of shardOf, tokens int64) stream.Change {
 	counters := []stream.Used{{Limit: bucket.Denied, Was: s.denied > 0, Is: true, Before: s.denied,
 		After: s.denied + more}}
 	if s.denied += more; s.denied == 0 {
-		counters = nil // an item has the counter once there are denials
+		counters = nil // an item has the counter from the first denial on
 	}
 	s.used, s.charged = s.used+tokens, w.Now
 	w.used[of.resource] += tokens
@@ -78,7 +77,7 @@ func (w *world) use(of shardOf, tokens int64) stream.Change {
 	return w.told(c, of, append(counters, u)...)
 }
 
-// removed removes a shard, and returns the record of it.
+// removed removes a shard, and returns the record.
 func (w *world) removed(of shardOf) stream.Change {
 	s := w.shards[of]
 	delete(w.shards, of)
@@ -110,7 +109,7 @@ func (w *world) countsParts(parts []Part) {
 	}
 }
 
-// counts counts totals, earlier ones first, as an aggregator does.
+// counts counts totals like an aggregator, earlier ones first.
 func (w *world) counts(totals []Total) {
 	for i := range totals {
 		step := w.countsOne(&totals[i])
@@ -166,7 +165,7 @@ func (w *world) reads(t *Total) Snapshots {
 	return known
 }
 
-// sums sums the hours of each day into it, any number of times.
+// sums adds the hours of each day up to the day, any number of times.
 func (w *world) sums() {
 	for resource, hours := range w.hours {
 		days := map[int64]bool{}
@@ -189,8 +188,8 @@ func (w *world) sums() {
 	}
 }
 
-// delivers records which shards were seen. Earlier consumption of a shard is counted in the hour of
-// its creation; within 10 s of its turn it is unknown which hour that is (see [birth]).
+// delivers records which shards were seen. A shard's earlier consumption is counted in the hour of
+// its creation. Within 10 s of the full hour, that hour is unknown (see [birth]).
 func (w *world) delivers(batch []stream.Change, lost bool) {
 	for _, c := range batch {
 		s := w.shards[shardOf{c.New.Resource, c.New.State.Shard}]
@@ -236,13 +235,13 @@ func (w *world) Step() {
 		all = append(all, shardOf{[]string{"q", "r"}[i%2], i / 2})
 	}
 	var batch []stream.Change
-	var parts []Part // of a tumbling window: counted when it is over
+	var parts []Part // of a tumbling window: counted at its end
 	var sent [][]stream.Change
 	for i := range records {
 		w.Now += int64(w.IntN(worldHour / 3))
 		of, last := all[w.IntN(len(all))], i >= records-len(all)
 		if last {
-			of = all[i-(records-len(all))] // each shows its counters once more
+			of = all[i-(records-len(all))] // each shard shows its counters once more
 		}
 		if !w.lossy && !last && w.shards[of] != nil && w.IntN(8) == 0 {
 			batch = append(batch, w.removed(of))
@@ -258,7 +257,7 @@ func (w *world) Step() {
 			continue
 		}
 		from := len(sent) - 1
-		if w.again && w.IntN(4) == 0 { // the stream goes back, and all batches since are repeated
+		if w.again && w.IntN(4) == 0 { // the stream goes back and repeats all batches since
 			from = w.IntN(len(sent))
 		}
 		for _, b := range sent[from:] {
@@ -280,7 +279,7 @@ func (w *world) Step() {
 	}
 }
 
-// End requires that the hours of a resource equal its usage, and its days the sum of their hours.
+// End requires that the hours of a resource add up to its usage, and its days to their hours.
 func (w *world) End() {
 	w.sums()
 	for resource, want := range w.used {
@@ -312,9 +311,9 @@ func (w *world) End() {
 	}
 }
 
-// Usage is counted once, in its hour if every record arrives, and in total even if batches are
-// lost: the next record shows their usage. The number of records is exact unless batches are
-// repeated in other pieces.
+// Usage is counted once. It is counted in its hour if every record arrives, and in total even if
+// batches are lost: the next record shows their usage. The number of records is exact unless
+// batches are repeated in other pieces.
 func TestWorldsAreCountedExactly(t *testing.T) {
 	loadchecktest.Kind[*world]{Steps: 1, Worlds: 1500, New: func(seed uint64, _ string) *world {
 		w := &world{World: loadchecktest.New(seed, 77), t: t, lossy: seed%2 == 1, again: seed%4 > 1,
