@@ -44,7 +44,7 @@ func (a *alerts) send(ctx context.Context, x Alert) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// of returns the alerts of a threshold.
+// of returns the alerts for a threshold.
 func (a *alerts) of(t ledger.Threshold) (out []Alert) {
 	for _, x := range a.sent {
 		if x.Limit == t.Limit && x.Percent == t.Percent && x.ResetsAt.UnixMilli() == t.End {
@@ -54,7 +54,8 @@ func (a *alerts) of(t ledger.Threshold) (out []Alert) {
 	return out
 }
 
-// spentHalf returns a rig with a bucket whose budget is half spent, and a batch that shows it.
+// spentHalf returns a rig with a bucket whose budget is half spent, the batch that shows it, and
+// the same batch again.
 func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) {
 	r, to = newRig(t), &alerts{}
 	r.agg.alert, r.agg.table = to.send, "limits"
@@ -80,14 +81,14 @@ func TestAlertsMatchTheirRecord(t *testing.T) {
 	check.Equal(t, to.sent[0], want, "sent")
 }
 
-// Whatever fails, not sent or sent without an answer, the alert or its record: the batch is
-// repeated, usage is counted once, and every repetition has the same id.
+// Sending the alert or writing its record may fail, with or without effect. The batch is repeated,
+// usage is counted once, and every repetition has the same id.
 func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		alert  func(int) (bool, error)
 		record func(memdynamo.Op) (bool, error)
-		first  bool // another aggregator writes a record before, of one token more, which stays
+		first  bool // another aggregator writes a record first, with one token more; it stays
 		again  bool // the batch is repeated
 		sent   int
 	}{
@@ -146,9 +147,9 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 	}
 }
 
-// While a record cannot be read, of the highest threshold or a lower one, nothing is sent, and the
+// While the record of the reached threshold or a lower one cannot be read, nothing is sent, and the
 // batch is repeated.
-func TestNothingIsSentWhileRecordsCannotBeRead(t *testing.T) {
+func TestUnreadableRecordsDelayAlerts(t *testing.T) {
 	for read := range 2 {
 		r, to, payload, again := spentHalf(t)
 		r.agg.conf.Percents = map[string][]int{"": {25, 50}}
@@ -171,9 +172,9 @@ func TestNothingIsSentWhileRecordsCannotBeRead(t *testing.T) {
 	}
 }
 
-// An alert that the target refuses permanently does not block the stream: the batch is done, and
-// the first use in another hour of the period tries once more.
-func TestRefusedAlertHoldsNothingUp(t *testing.T) {
+// An alert that its target refuses permanently does not block the stream: the batch is done. The
+// first use in another hour of the period tries once more.
+func TestRefusedAlertsDoNotBlockTheStream(t *testing.T) {
 	r, to, payload, _ := spentHalf(t)
 	to.fails = func(n int) (bool, error) {
 		return n > 1, map[bool]error{true: fmt.Errorf("no such topic: %w", ErrAlertRefused)}[n == 1]
@@ -193,9 +194,8 @@ func TestRefusedAlertHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// Configured percentages are used, in whatever order they are given; invalid ones are refused by
-// name.
-func TestThresholdsOfOnesOwn(t *testing.T) {
+// Configured percentages are used in any order. Invalid ones are refused with their name.
+func TestConfiguredThresholdsAreUsed(t *testing.T) {
 	o := Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t"}
 	for _, c := range []struct {
 		given, want map[string][]int

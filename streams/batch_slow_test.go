@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
-// slowTable answers calls after a round trip, accepts a number of write units per second, a
+// slowTable answers calls after a round trip. It accepts a number of write units per second, a
 // second's worth at once, and throttles the rest.
 type slowTable struct {
 	mu       sync.Mutex
@@ -31,7 +31,7 @@ type slowTable struct {
 	at       time.Time
 	taken    float64 // units, including refused writes
 	answered int
-	late     time.Time // no call may begin after it; zero: no limit
+	late     time.Time // no call may begin later; zero: no limit
 	tooLate  int
 }
 
@@ -62,7 +62,7 @@ func (s *slowTable) hook(op memdynamo.Op) (bool, error) {
 	return true, nil
 }
 
-// invocation is one attempt of Lambda: the payload, with a minute for it.
+// invocation is one attempt of Lambda: it handles the payload within a minute.
 func (r *rig) invocation(s *slowTable, records []json.RawMessage, state []byte, final bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
@@ -104,8 +104,8 @@ func (p played) String() string {
 		"state up to %d KB", p.buckets, p.invocations, p.failed, p.took.Round(time.Second), p.calls, p.units, p.state/1000)
 }
 
-// playMany charges each of n buckets once, in batches of 2,000 records within one tumbling window,
-// on a table that accepts rate units per second, until all are counted.
+// playMany charges each of n buckets once, in batches of 2,000 records within one tumbling window.
+// The table accepts rate units per second. It repeats invocations until all buckets are counted.
 func playMany(t *testing.T, n int, rate float64, padding int, change func(*rig)) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { p = manyBuckets(t, n, rate, padding, change) })
@@ -122,7 +122,7 @@ func manyBuckets(t *testing.T, n int, rate float64, padding int, change func(*ri
 		change(r)
 	}
 	name := func(i int) string { return fmt.Sprintf("tenant-%06d%0*d", i, padding, i*i) }
-	for from := 0; from < n; from += batch { // all have been counted before
+	for from := 0; from < n; from += batch { // earlier ones have been counted
 		for i := from; i < min(from+batch, n); i++ {
 			r.take(name(i), 0, 1, 100)
 		}
@@ -175,10 +175,10 @@ func manyBuckets(t *testing.T, n int, rate float64, padding int, change func(*ri
 	return p
 }
 
-// If there are more buckets than one invocation can count, a few are enough: each begins with the
-// uncounted ones, and they write little more than necessary. This is a tenth of 27,000 buckets with
-// short names at 300 units per second; a quarter of the writes are lists of the long names.
-// MANY_BUCKETS=27000 runs as many with short ones.
+// More buckets than one invocation can count take only a few invocations: each begins with the
+// uncounted ones, and writes little more than necessary. The test has a tenth of 27,000 buckets
+// with short names, at 300 units per second. With long names, a quarter of the writes are lists.
+// MANY_BUCKETS=27000 runs all of them, with short names.
 func TestManyBucketsBehindASlowTable(t *testing.T) {
 	n, rate, padding := 2_700, 30.0, 230
 	if many, err := strconv.Atoi(os.Getenv("MANY_BUCKETS")); err == nil {
@@ -191,7 +191,7 @@ func TestManyBucketsBehindASlowTable(t *testing.T) {
 	}
 }
 
-// takes makes a call take this long, or until its caller gives up.
+// takes makes a call take this long, unless its caller gives up first.
 func takes(op memdynamo.Op, d time.Duration) (bool, error) {
 	select {
 	case <-time.After(d):
@@ -201,8 +201,8 @@ func takes(op memdynamo.Op, d time.Duration) (bool, error) {
 	}
 }
 
-// An invocation always answers, a second before its deadline, whatever the table does: uncounted
-// usage is carried on, or delivered again.
+// An invocation answers a second before its deadline, whatever the table does. Uncounted usage is
+// carried on or delivered again.
 func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 	for _, tumbling := range []bool{false, true} {
 		for name, hook := range map[string]func(memdynamo.Op) (bool, error){
@@ -222,7 +222,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				for range 2 { // the first is counted, so the second continues its day
+				for range 2 { // the second continues the day of the first
 					r.handle(streamtest.PayloadOf(records(r.since(0))...))
 					r.db.Drain()
 					for i := range 300 {
@@ -249,7 +249,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// No more write units are taken than the option allows, and all are reported.
+// At most the allowed write units are used, and all of them are reported.
 func TestWriteUnitsAreBounded(t *testing.T) {
 	p := playMany(t, 300, 10_000, 10, func(r *rig) { r.agg.pace = &pace{each: time.Second / 10} })
 	if p.units > 10*(p.took.Seconds()+1) || p.units < 300 || p.told < p.units || p.told > p.units+40 {
@@ -257,8 +257,8 @@ func TestWriteUnitsAreBounded(t *testing.T) {
 	}
 }
 
-// However few units are allowed per second, and however many writers wait for them: all are used,
-// and none is lost while a writer gives up waiting.
+// All allowed units are used, however few they are, however many writers wait, and even if a writer
+// gives up waiting.
 func TestFewWriteUnitsAreAllUsed(t *testing.T) {
 	for _, rate := range []int{1, 2, 3} {
 		const n = 100
@@ -269,9 +269,9 @@ func TestFewWriteUnitsAreAllUsed(t *testing.T) {
 	}
 }
 
-// If there are more days than one invocation can sum, a few are enough: the rest is owed again, and
-// the log reports how much.
-func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
+// More days than one invocation can sum take only a few invocations. The rest is owed again, and
+// the log says how much.
+func TestManyDaysCatchUpOverSeveralInvocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3000
 		r, seen, begin := newRig(t), int64(0), time.Now()
@@ -309,13 +309,13 @@ func TestManyDaysAreCaughtUpBitByBit(t *testing.T) {
 	})
 }
 
-// Work begins until five seconds before the deadline, no later and hardly earlier. The following
-// four are for the list of owed windows, even on a slow table; the last one is for the answer.
+// Work begins until five seconds before the deadline, not later and hardly earlier. Four of the
+// five are for the list of owed windows, even on a slow table, and the last one is for the answer.
 func TestWorkBeginsUntilFiveSecondsBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, seen := newRig(t), int64(0)
 		const n = 200
-		for range 2 { // the first is counted, so the second continues its day
+		for range 2 { // the second continues the day of the first
 			r.within(&seen, nil, true)
 			for i := range n {
 				r.take(fmt.Sprint("tenant-", i), 0, 1, 1)

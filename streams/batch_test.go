@@ -50,7 +50,7 @@ func TestWholeBatchDone(t *testing.T) {
 	}
 }
 
-// A stream that is disabled and enabled again starts a new sequence of numbers. Its usage is not
+// A stream that is disabled and enabled again starts its sequence numbers again. New usage is not
 // mistaken for counted usage, and late records of the old stream are recognized.
 func TestUsageIsExactAcrossStreams(t *testing.T) {
 	r := newRig(t)
@@ -86,12 +86,12 @@ func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 	}
 }
 
-// Work begins in the order of its records. When the time ends, finished work is not delivered
+// Work begins in the order of its records. After the deadline, finished work is not delivered
 // again.
 func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 	var r *rig
 	var changes []memdynamo.Change
-	for call, n := range map[int]int{2: 0, 4: 0, 5: 1, 9: 2} { // there are four to each bucket
+	for call, n := range map[int]int{2: 0, 4: 0, 5: 1, 9: 2} { // four calls for each bucket
 		r = newRig(t)
 		r.agg.concurrency = 1
 		for _, e := range []string{"c", "b", "a"} {
@@ -103,7 +103,7 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 		calls := 0
 		r.db.SetHook(func(memdynamo.Op) (bool, error) {
 			if calls++; calls == call {
-				cancel() // and the answer of this call is lost
+				cancel() // and loses the answer of this call
 			}
 			return true, nil
 		})
@@ -194,7 +194,7 @@ func TestEmptyBatch(t *testing.T) {
 	}
 }
 
-// A Keep function that never answers must not use up the time of the following writes.
+// A Keep function that never answers does not use up the time of later writes.
 func TestKeepingAMalformedRecordIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -255,7 +255,7 @@ func outcomeOf(t *testing.T, payload []byte) string {
 
 var alias = regexp.MustCompile(`[#:][0-9]+`)
 
-// show formats a write in its sent form, without aliases.
+// show formats a write as it is sent, with aliases replaced.
 func show(w item.Write) string {
 	k := w.Target()
 	switch w := w.(type) {
@@ -310,9 +310,8 @@ func (sink) List(context.Context, item.Query) (item.Page, error) { return item.P
 
 const memoryPayload = "AGGREGATOR_MEMORY_TEST_PAYLOAD"
 
-// TestMemoryOfALargeBatch measures the peak of a whole process, its binary
-// included, that handles one batch of 10,000 records. Lambda delivers at most
-// 6 MB; this batch is four times that.
+// TestMemoryOfALargeBatch measures the peak memory of a process, including its binary, that handles
+// a batch of 10,000 records. The batch is four times as large as Lambda's limit of 6 MB.
 func TestMemoryOfALargeBatch(t *testing.T) {
 	if raceDetector {
 		t.Log("not measured: the race detector's shadow memory would be in the figure")
@@ -356,7 +355,7 @@ func largeBatch(t *testing.T, n, buckets int) []byte {
 func TestMemoryOfOneProcess(t *testing.T) {
 	path := os.Getenv(memoryPayload)
 	if path == "" {
-		return // only used by TestMemoryOfALargeBatch
+		return // only TestMemoryOfALargeBatch runs it
 	}
 	debug.SetMemoryLimit(72 << 20) // like the function
 	payload, err := os.ReadFile(path)

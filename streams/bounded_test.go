@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// wide stores a bucket of another client, with any number of limits, and nearly drains it: it needs
-// a refill, and if hot a split.
+// wide stores another client's bucket with any number of limits, nearly drained: it needs a refill,
+// and if hot a split.
 func (r *rig) wide(limits int, hot bool) table.Shard {
 	var all []bucket.Limit
 	for i := range limits {
@@ -36,9 +36,9 @@ func (r *rig) wide(limits int, hot bool) table.Shard {
 	return b
 }
 
-// DynamoDB always refuses updates of a bucket with more limits than one condition can name. Its
-// usage is still counted, and it neither blocks the records after it nor makes them be given up.
-func TestBucketTooWideToBeWrittenHoldsNothingUp(t *testing.T) {
+// DynamoDB refuses every update of a bucket with more limits than one condition can name. Its usage
+// is still counted. It does not block later records, and they are not given up.
+func TestBucketsTooWideToWriteDoNotBlockTheStream(t *testing.T) {
 	for _, limits := range []int{32, 60, 256 - 1} {
 		for _, hot := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d limits hot %v", limits, hot), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The lists of an hour are read six minutes after it, including lists dated up to three minutes
-// after it. With a fold of ten minutes or more, this happens every second hour.
+// The lists of an hour are due six minutes after it, including lists dated up to three minutes
+// after it. With a fold of ten minutes or more, that is every second hour.
 func TestListsAreDueAfterTheirHour(t *testing.T) {
 	at := func(clock string) int64 {
 		when, err := time.Parse(time.RFC3339, "2023-11-14T"+clock+"Z")
@@ -44,9 +44,9 @@ func TestListsAreDueAfterTheirHour(t *testing.T) {
 	}
 }
 
-// Other invocations wait a minute for one that has begun to catch up. If it has died, one of them
-// does the work. The list, which is kept for a week, still exists.
-func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
+// When one invocation has begun to catch up, others wait a minute. If it died, one of them does the
+// work. The list is kept for a week, so it still exists.
+func TestDeadCatchUpsAreTakenOver(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	for range 2 { // the second continues the day
 		r.take("a", 0, 1, 1)
@@ -66,7 +66,7 @@ func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 	}
 	r.now += 3 * time.Hour.Milliseconds()
 	begun := r.now
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) { // it dies after its claim
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) { // the invocation dies after its claim
 		if op.Name == memdynamo.Query {
 			return false, memdynamo.Fail(store.Unavailable)
 		}
@@ -85,7 +85,7 @@ func TestNextInvocationFollowsADeadCatchUp(t *testing.T) {
 	check.Equal(t, lists, 1, "lists")
 }
 
-// Windows that cannot be summed are owed again, which is reported. The next invocation sums them.
+// Windows that cannot be summed are owed again, and the log says so. The next invocation sums them.
 func TestFailedSumsAreOwedAgain(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	var log strings.Builder
@@ -114,7 +114,7 @@ func TestFailedSumsAreOwedAgain(t *testing.T) {
 	}
 }
 
-// If everything due is caught up, an invocation reads that, and claims nothing.
+// If everything due is caught up, an invocation only reads that.
 func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	r, seen, claims := newRig(t), int64(0), 0
 	r.take("a", 0, 1, 1)
@@ -138,8 +138,8 @@ func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	}
 }
 
-// A call without an answer ends after five seconds, so one dead connection does not use up an
-// invocation: the same write is sent again, and counts once.
+// A call without an answer ends after five seconds, so that a dead connection does not use up an
+// invocation. The same write is sent again, and counts once.
 func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -163,8 +163,8 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 	})
 }
 
-// If longer windows cannot be caught up, the log says so and why: the cursor cannot be read,
-// claimed or moved, or the lists cannot be read. The next invocation catches up.
+// If longer windows cannot be caught up, the log says why: the cursor cannot be read, claimed or
+// moved, or the lists cannot be read. The next invocation catches up.
 func TestFailedCatchUpsAreLogged(t *testing.T) {
 	cursor := ledger.OwedCursorKey()
 	for name, hits := range map[string]func(op memdynamo.Op) bool{
@@ -188,7 +188,7 @@ func TestFailedCatchUpsAreLogged(t *testing.T) {
 		})
 		r.within(&seen, nil, true)
 		if n := strings.Count(log.String(), `level=WARN msg="longer windows not caught up" err=`); n != 1 {
-			t.Errorf("%s: said %d times in\n%s", name, n, &log)
+			t.Errorf("%s: logged %d times in\n%s", name, n, &log)
 		}
 		r.db.SetHook(nil)
 		r.now += 3 * time.Hour.Milliseconds()
@@ -197,7 +197,7 @@ func TestFailedCatchUpsAreLogged(t *testing.T) {
 	}
 }
 
-// A day on several lists is summed once, and nothing is owed again if nothing is left.
+// A day on several lists is summed once. If nothing is left, nothing is owed again.
 func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	r.agg.concurrency, r.db.PageSize = 1, 2

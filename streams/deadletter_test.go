@@ -13,7 +13,7 @@ import (
 
 // A batch from a stream without the needed images is stored as one object, whatever its view leaves
 // out, not as one per record; everything is acknowledged.
-func TestAWrongViewIsKeptOnce(t *testing.T) {
+func TestWrongViewsAreStoredOnce(t *testing.T) {
 	for view, left := range map[string][]string{
 		"KEYS_ONLY": {"NewImage", "OldImage"}, "NEW_IMAGE": {"OldImage"}, "OLD_IMAGE": {"NewImage"},
 	} {

@@ -44,8 +44,8 @@ type rig struct {
 // invocation is the key of an invocation's context.
 type invocation struct{}
 
-// inContext is the table of a rig. All calls of an invocation must have its context and deadline,
-// and so must its log lines, which get the request id from it.
+// inContext is the table of a rig. It requires that calls have the context and deadline of their
+// invocation. Log lines must have that context too, for the request id.
 type inContext struct {
 	store.Lister
 	r *rig
@@ -139,7 +139,7 @@ func limits() []bucket.Limit {
 	}
 }
 
-// bucket returns the stored shard, or a full one if there is none.
+// bucket returns a stored shard, or a full one if it does not exist.
 func (r *rig) bucket(entity string, shard int) table.Shard {
 	r.t.Helper()
 	it := r.db.Item(layout.BucketKey("ns", entity, "gpt", shard))
@@ -168,8 +168,8 @@ func records(changes []memdynamo.Change) []json.RawMessage {
 	return out
 }
 
-// since returns the stream after change number seq, without the records that the filter of the
-// event source mapping drops.
+// since returns the changes after number seq, without those that the filter of the event source
+// mapping drops.
 func (r *rig) since(seq int64) []memdynamo.Change {
 	return slices.DeleteFunc(r.db.Changes(seq), func(c memdynamo.Change) bool {
 		return c.Key.SK != layout.SKBucketState
@@ -211,7 +211,7 @@ func resumeAt(seq string) string {
 	return `{"batchItemFailures":[{"itemIdentifier":"` + seq + `"}]}`
 }
 
-// usageOf returns the counters of all snapshots, by key and limit.
+// usageOf returns the counts of all snapshots, by key and limit.
 func (r *rig) usageOf() map[string]int64 {
 	out := map[string]int64{}
 	for _, it := range r.db.Items() {
@@ -230,8 +230,8 @@ func (r *rig) usageOf() map[string]int64 {
 	return out
 }
 
-// counted returns the expected contents of the snapshots: the growth of the counters in the stream,
-// each in the windows of its own instant.
+// counted returns the expected contents of the snapshots: the growth of each counter in the stream,
+// in the windows of its instant.
 func (r *rig) counted() map[string]int64 {
 	out := map[string]int64{}
 	for _, c := range r.since(0) {
@@ -265,10 +265,11 @@ func usedTokens(t testing.TB, it item.Item, limit string) int64 {
 	return b.State.Slots[i].Used / 1000
 }
 
-// inexact returns the differences between snapshots and counters, or "".
+// inexact returns the differences between snapshots and counters; none: "".
 func (r *rig) inexact() string { return differences(r.usageOf(), r.counted()) }
 
-// differences returns where the snapshots differ from the wanted ones, including additional ones.
+// differences returns where the snapshots differ from the expected ones, including unexpected
+// snapshots.
 func differences(got, want map[string]int64) string {
 	all := maps.Clone(got)
 	maps.Copy(all, want)
@@ -281,8 +282,8 @@ func differences(got, want map[string]int64) string {
 	return out.String()
 }
 
-// handedOn applies a fault to the writes of bucket b, which has the second record, and requires
-// that this record is delivered again, alone with those after it.
+// handedOn applies a fault to the writes of bucket b, which has the second record. It requires that
+// exactly this record and the later ones are delivered again.
 func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 	r.t.Helper()
 	changes := r.since(0)
@@ -294,7 +295,7 @@ func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 	})
 	check.Equal(r.t, r.handle(streamtest.PayloadOf(records(changes)...)), resumeAt(changes[1].SequenceNumber()),
 		"response")
-	// Writes that did not fail are still done.
+	// The other writes are done nevertheless.
 	if it := r.db.Item(layout.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
 		r.t.Error("c is not counted")
 	}

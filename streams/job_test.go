@@ -24,9 +24,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// A batch that needs everything: required jobs come first, in the order of their records, and then
-// the optional ones, kind by kind. Each job says what it is, whose, and where to resume.
-func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
+// A batch that needs every kind of job has the required ones first, in the order of their records,
+// then the optional ones by kind. Each job has its kind, its bucket, and the record to resume at.
+func TestRequiredJobsComeFirst(t *testing.T) {
 	r := newRig(t)
 	of := func(entity, what string) {
 		b := r.bucket(entity, 0)
@@ -48,7 +48,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	}
 	all := []string{"low", "brief", "hot", "quota", "low", "brief", "hot", "quota"}
 	for i, what := range all {
-		of(fmt.Sprint("e", 7-i), what) // they are not in order of name
+		of(fmt.Sprint("e", 7-i), what) // not in order of name
 	}
 	recs := records(r.since(0))
 	recs[0] = json.RawMessage(strings.ReplaceAll(string(recs[0]), `"b_rpm_tc":{"N":"`, `"b_rpm_tc":{"N":"x`))
@@ -62,7 +62,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	for _, j := range r.agg.jobs(led, histories, usage.Decide(histories, t0+1500, r.agg.conf), batch.Malformed) {
 		about := ""
 		for _, a := range j.Attrs {
-			if a.Key != "object" { // its key has a hash
+			if a.Key != "object" { // the key has a hash
 				about += " " + a.Key + "=" + a.Value.String()
 			}
 		}
@@ -91,7 +91,7 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	led.tumbling.On = true // uncounted usage is carried on, and the rest is unchanged
+	led.tumbling.On = true // uncounted usage is carried on, nothing else changes
 	for i, j := range r.agg.jobs(led, histories, usage.Decide(histories, t0+1500, r.agg.conf), batch.Malformed) {
 		if required := strings.HasSuffix(want[i], "true") && j.What != jobUsage; j.Required != required {
 			t.Errorf("%s in a fold: required %v", want[i], j.Required)
@@ -99,9 +99,9 @@ func TestJobsOfABatchThatAsksForEverything(t *testing.T) {
 	}
 }
 
-// trouble makes one call in oneIn each fail, be slowed down by busy, lose its answer, or end the
-// caller's context. Calls are concurrent: the fault of a call depends on its kind and how often it
-// came, not on its time, so a seed determines everything.
+// trouble makes one call in oneIn each fail, get slowed down by busy, lose its answer, or cancel
+// the caller's context. Calls are concurrent, so the fault of a call depends on its kind and
+// number, not on its time: a seed determines everything.
 func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc) memdynamo.Hook {
 	var mu sync.Mutex
 	met := map[string]uint64{}
@@ -131,7 +131,7 @@ func trouble(seed uint64, oneIn int, busy store.Kind, cancel context.CancelFunc)
 	}
 }
 
-// If a bug makes the counting of one bucket panic, that bucket is not done, and no other is
+// If counting one bucket panics because of a bug, that bucket is not done. No other bucket is
 // affected.
 func TestPanicIsNotDone(t *testing.T) {
 	r := newRig(t)
@@ -146,13 +146,13 @@ func TestPanicIsNotDone(t *testing.T) {
 	}
 }
 
-// A bucket that cannot be refilled or split does not block the stream, however its writes fail, and
-// a dead connection takes no longer than one call may. The failure is counted.
-func TestUpkeepThatFailsIsDone(t *testing.T) {
+// A bucket that cannot be refilled or split does not block the stream, whatever the failure. A dead
+// connection takes no longer than one call may. The failure is counted.
+func TestFailedUpkeepDoesNotBlockTheStream(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		call   func(op memdynamo.Op) (bool, error)
-		failed int // a repeated refill is found done, or refused: not a failure
+		failed int // a repeated refill is done already, or refused: not a failure
 	}{
 		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, 2},
 		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, 1},
@@ -193,8 +193,8 @@ func TestUpkeepThatFailsIsDone(t *testing.T) {
 	}
 }
 
-// A batch is not acknowledged after a failed read: whichever read fails, records reported as done
-// are counted, in hours and in days, and the next delivery counts the rest.
+// Whichever read fails, records that are reported as done are counted in hours and days. The next
+// delivery counts the rest.
 func TestAcknowledgedRecordsAreCountedWhicheverReadFails(t *testing.T) {
 	failed := 0
 	for at := 1; ; at++ {

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The snapshots of the others are read after eight buckets were found counted, and as many as were
-// counted now: then this is most likely the second attempt.
+// An invocation looks up the snapshots of its other buckets after eight buckets were found counted,
+// and no more were counted now: then it is most likely the second attempt.
 func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 	for _, c := range []struct {
 		found, wrote int
@@ -34,7 +34,7 @@ func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 		}
 		read := false
 		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			read = op.Consistent // recent writes must be seen
+			read = op.Consistent // must include recent writes
 			return true, nil
 		})
 		if got := l.snapshots(t.Context(), bucket) != nil; got != c.want || read != c.want {
@@ -43,8 +43,8 @@ func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 	}
 }
 
-// Buckets that are looked up together take one call, although each has a snapshot of either hour.
-func TestALookupIsOneCall(t *testing.T) {
+// Buckets that are looked up together take one call, even with a snapshot in each of two hours.
+func TestLookupsTakeOneCall(t *testing.T) {
 	r := newRig(t)
 	var due []*counting
 	for i := range 2 * item.MaxReadKeys {
@@ -64,9 +64,9 @@ func TestALookupIsOneCall(t *testing.T) {
 	check.Slices(t, calls, []int{item.MaxReadKeys}, "calls of keys")
 }
 
-// A known snapshot is newer than one from an eventually consistent read, but not than one from a
-// consistent read.
-func TestASnapshotThatIsKnown(t *testing.T) {
+// A known snapshot is newer than one from an eventually consistent read, but not newer than one
+// from a consistent read.
+func TestKnownSnapshotsReplaceStaleReads(t *testing.T) {
 	r := newRig(t)
 	total := &usage.Total{Bucket: gpt("e"), Window: usage.Hourly,
 		Start: usage.Hourly.Start(t0)}
@@ -81,8 +81,8 @@ func TestASnapshotThatIsKnown(t *testing.T) {
 	}
 }
 
-// laggard is a table that answers every second eventually consistent read from the time of the last
-// remember.
+// laggard is a table that answers every second eventually consistent read with its contents at the
+// last remember.
 type laggard struct {
 	store.Lister
 	db, old *memdynamo.DB
@@ -90,7 +90,7 @@ type laggard struct {
 	rand    *rand.Rand
 }
 
-// lag makes the world's aggregator read from a laggard, one call at a time.
+// lag makes the world's aggregator read from a laggard, and make one call at a time.
 func (w *world) lag() *laggard {
 	l := &laggard{Lister: w.db, db: w.db, rand: rand.New(rand.NewPCG(1, 3))}
 	w.agg.store, w.agg.concurrency = l, 1
@@ -114,9 +114,9 @@ func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
 	return l.Lister.List(ctx, q)
 }
 
-// An idle bucket is charged just before and just after the turn of an hour. The second record is
-// counted while reads still show the table before the first. The finished hour must not be
-// completed by what they show.
+// An idle bucket is charged just before and just after a full hour. The second record is counted
+// while reads still show the table before the first. Such reads must not complete the finished
+// hour.
 func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 	const hour = 3_600_000
 	for seed := range uint64(8) {
@@ -138,8 +138,8 @@ func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
 }
 
 // A day is summed from hours that were just written, and a month from such days. Stale reads must
-// have no part in it.
-func TestNoSumIsMadeOfStaleParts(t *testing.T) {
+// not count.
+func TestSumsIgnoreStaleReads(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(t, seed)
 		w.split(1)
@@ -166,7 +166,7 @@ func TestNoSumIsMadeOfStaleParts(t *testing.T) {
 		w.put(key, 1, 80)
 		w.countRecords(w.last())
 		lag.remember()
-		w.countRecords(late) // of the day before: all days are read
+		w.countRecords(late) // for the day before: all days are read
 		check.MustEqual(t, w.rpm(usage.Monthly, begin), 80, "seed %d: in the month", seed)
 	}
 }
@@ -177,7 +177,7 @@ func (w *world) last() memdynamo.Change {
 	return all[len(all)-1]
 }
 
-// countRecords makes the aggregator count records immediately, without folding.
+// countRecords makes the aggregator count records at once, without a fold.
 func (w *world) countRecords(changes ...memdynamo.Change) {
 	w.t.Helper()
 	check.MustEqual(w.t, w.rig.handle(streamtest.PayloadOf(records(changes)...)), done)

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// A write takes a unit for each 1,024 bytes of its item, and a transaction two for each of its
-// writes, even if refused or unanswered. A throttled write takes nothing.
+// A write takes a unit per 1,024 bytes of its item, and each write of a transaction takes two, even
+// if refused or unanswered. A throttled write takes none.
 func TestWriteUnits(t *testing.T) {
 	put := func(bytes int) item.Put {
 		it := item.Key{PK: "p", SK: "s"}.Item()
@@ -27,7 +27,7 @@ func TestWriteUnits(t *testing.T) {
 		name    string
 		bytes   int
 		fault   error // not applied
-		applied error // applied, and the answer is lost
+		applied error // applied, but the answer is lost
 		want    int64 // of a write
 		two     int64 // of a transaction of two
 	}{
@@ -57,9 +57,9 @@ func TestWriteUnits(t *testing.T) {
 	}
 }
 
-// A write waits for one unit. If its item takes more, the next write waits for these: also a
-// transaction, which waits for all its own units.
-func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
+// A write waits for one unit. If it takes more, the next write waits for them. A transaction waits
+// for its own units too.
+func TestWritesWaitForTheUnitsOfEarlierOnes(t *testing.T) {
 	for bytes, units := range map[int]int64{100: 1, 1025: 2, 5000: 5} {
 		r := newRig(t)
 		r.agg.pace = &pace{each: time.Hour}
@@ -80,8 +80,7 @@ func TestTheNextWriteWaitsForWhatThisOneTook(t *testing.T) {
 	}
 }
 
-// A write that waits for its units ends with its invocation, and its error says that nothing was
-// sent.
+// A write that waits for its units ends with its invocation. Its error says that nothing was sent.
 func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pace{each: time.Second, next: time.Now().Add(time.Minute)}
@@ -96,13 +95,13 @@ func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
 		defer cancel()
 		if err := p.wait(ctx, 1); err == nil || !strings.Contains(err.Error(), "pace") ||
 			!errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("units that come too late: %v", err)
+			t.Errorf("units too late: %v", err)
 		}
 	})
 }
 
-// Units that would come after the end are left to other writes.
-func TestUnitsThatComeTooLate(t *testing.T) {
+// A write does not reserve units that would come after the end. They are left to other writes.
+func TestUnitsAreNotReservedAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -115,8 +114,8 @@ func TestUnitsThatComeTooLate(t *testing.T) {
 	})
 }
 
-// A write with a lost answer is planned again, but not after the end.
-func TestALostAnswerAfterTheEnd(t *testing.T) {
+// A write with a lost answer is planned again, unless it is too late.
+func TestWritesAreNotPlannedAgainAfterTheEnd(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	lost := &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}

@@ -17,9 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// If a list of owed days is not stored, or its outcome is unknown, its usage counts as not done:
-// carried on within a window, counted again at its end, and then found counted. The day still gets
-// it, once.
+// If a list of owed days is not stored, or that is unknown, its usage is not done: within a window
+// it is carried on, at the end counted again, and then found counted. The day gets it once.
 func TestUnstoredListsAreNotDone(t *testing.T) {
 	for _, c := range []struct {
 		applied, final bool
@@ -41,7 +40,7 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 		}
 	}
 	round()
-	r.within(&seen, nil, true) // from here on the day continues
+	r.within(&seen, nil, true) // later batches continue the day
 	round()
 	state, _ := r.within(&seen, nil, false)
 	if !final {
@@ -64,7 +63,7 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	}
 	r.db.SetHook(nil)
 	if final {
-		out, err = r.agg.Invoke(t.Context(), payload) // like Lambda
+		out, err = r.agg.Invoke(t.Context(), payload) // as Lambda does
 	} else {
 		check.Equal(t, strings.Count(r.metrics.String(), fmt.Sprintf(`"Pending":%d`, n+1)), 1,
 			"not carried on: %s", r.metrics.String())
@@ -85,15 +84,15 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	}
 }
 
-// The same if lists fail twice: usage that is then found counted, because the list of the first
-// attempt was not stored, is carried on as well.
+// The same if lists fail twice. The list of the first attempt was not stored, so usage that is then
+// found counted is carried on too.
 func TestListsThatFailTwiceAreCarriedOn(t *testing.T) {
 	for day, want := range map[string]int64{"begins": 1, "goes on": 2} {
 		t.Run(day, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { listNotStoredTwice(t, want) }) })
 	}
 }
 
-// listNotStoredTwice requires want tokens in the day of either bucket: of two, one was listed
+// listNotStoredTwice requires want tokens in the day of each of two buckets. One of them was listed
 // before.
 func listNotStoredTwice(t *testing.T, want int64) {
 	r, seen := newRig(t), int64(0)
@@ -128,13 +127,13 @@ func listNotStoredTwice(t *testing.T, want int64) {
 	}
 }
 
-// Buckets that were found counted are listed when all are counted, not with every attempt before.
+// Buckets that were found counted are listed once all are counted, not at every attempt before.
 func TestFoundBucketsAreListedWithTheRest(t *testing.T) {
 	r := newRig(t)
 	r.take("first", 0, 1, 100)
 	r.take("second", 0, 1, 100)
 	payload := windowed(records(r.since(0)), nil, true)
-	for attempt, want := range []int{1, 0, 2} { // the last lists both
+	for attempt, want := range []int{1, 0, 2} { // the last attempt lists both
 		lists := 0
 		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
 			for _, w := range op.Writes {
@@ -154,9 +153,9 @@ func TestFoundBucketsAreListedWithTheRest(t *testing.T) {
 	}
 }
 
-// A list that would wait for its write units longer than catching up waits for lists is not stored:
-// it would never be counted.
-func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
+// A list is not stored if it would wait for its write units longer than the catch-up waits for
+// lists: its days would never be summed.
+func TestListsThatWouldBeTooLateAreNotStored(t *testing.T) {
 	for late, stored := range map[time.Duration]bool{owedGrace / 3: true, owedGrace: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
@@ -172,9 +171,9 @@ func TestAListThatWouldComeTooLateIsNotStored(t *testing.T) {
 	}
 }
 
-// A list holds 132 buckets with long names, 64 KB: this many fit while everything else is counted,
-// and into each list at the end. The last one holds the rest.
-func TestHowMuchAListSays(t *testing.T) {
+// A list holds 132 buckets with long names, 64 KB. Each list that is stored while others are
+// counted has that many, and so have all lists at the end but the last.
+func TestListsAreAsLongAsPossible(t *testing.T) {
 	const n, each = 400, 500
 	var all []*counting
 	for i := range n {
@@ -191,7 +190,7 @@ func TestHowMuchAListSays(t *testing.T) {
 				t.Errorf("%v, %v", w, err)
 			}
 			lists = append(lists, len(owed))
-			r.now++ // a list's key is its instant
+			r.now++ // the key of a list is its instant
 		}
 		return true, nil
 	})
@@ -212,12 +211,12 @@ func TestHowMuchAListSays(t *testing.T) {
 		failed.add(t.Context(), r.agg, c, false)
 	}
 	if failed.stored != 0 || len(failed.from) != n {
-		t.Errorf("%d are kept for the end, and %d are said, where no list can be stored", len(failed.from), failed.stored)
+		t.Errorf("%d kept for the end, %d listed, though no list can be stored", len(failed.from), failed.stored)
 	}
 }
 
-// A list has each window once and in order, so a repeated name takes no space.
-func TestAListIsInOrder(t *testing.T) {
+// A list has each window once, in order, so a repeated name takes no space.
+func TestListsAreInOrder(t *testing.T) {
 	r := newRig(t)
 	var from []*counting
 	for _, resource := range []string{"gpt", "claude", "gpt"} {
@@ -232,6 +231,6 @@ func TestAListIsInOrder(t *testing.T) {
 	var o owing
 	err := o.store(t.Context(), r.agg, from, closeAttempts)
 	if err != nil || fmt.Sprint(got) != "[{{ns claude acme} 0} {{ns gpt acme} 0}]" || o.stored != 2 {
-		t.Errorf("%v, %v; %d are said", got, err, o.stored)
+		t.Errorf("%v, %v; %d listed", got, err, o.stored)
 	}
 }

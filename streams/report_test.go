@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The log reports the work of each batch, and the usage carried on.
+// The log line of each batch has its work, and the usage carried on.
 func TestBatchesLogTheirWork(t *testing.T) {
 	r := newRig(t)
 	var log bytes.Buffer
@@ -36,8 +36,8 @@ func TestBatchesLogTheirWork(t *testing.T) {
 	}
 }
 
-// An invocation logs as many bytes as the price assumes, within a quarter.
-func TestABatchLogsWhatTheBillHas(t *testing.T) {
+// An invocation logs as many bytes as the cost computation assumes, within a quarter.
+func TestBatchesLogAsMuchAsTheCostAssumes(t *testing.T) {
 	r := newRig(t)
 	for i := range 100 {
 		r.take(fmt.Sprint("customer-", i), 0, 1, 350)
@@ -46,12 +46,12 @@ func TestABatchLogsWhatTheBillHas(t *testing.T) {
 	r.agg.log = slog.New(slog.NewJSONHandler(&lines, nil)).With("requestId", "c4ca4238-a0b9-2382-0dcc-509a6f75849b")
 	r.handle(streamtest.PayloadOf(records(r.since(0))...))
 	if got := lines.Len() + r.metrics.Len(); got < pricing.BytesLogged*3/4 || got > pricing.BytesLogged*5/4 {
-		t.Errorf("an invocation logs %d bytes, the bill has %d:\n%s%s", got, pricing.BytesLogged, &lines, &r.metrics)
+		t.Errorf("an invocation logs %d bytes, the computation has %d:\n%s%s", got, pricing.BytesLogged, &lines, &r.metrics)
 	}
 }
 
-// The results of a batch are reported by name: jobs by their kind, jobs not begun, the writes of
-// longer windows, and the usage carried on.
+// The results of a batch are reported by name: jobs by kind, jobs not begun, the writes of longer
+// windows, and the usage carried on.
 func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	r := newRig(t)
 	job := func(what string, writes int, begun bool, err error) *function.Job {
@@ -89,12 +89,12 @@ func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	led.tumbling.On, led.state.Parts = false, nil
 	for _, m := range summarize(batch, nil, led, 0).More {
 		if (m.Name == "StateBytes" || m.Name == "UsageLagMs" || m.Name == "Pending") && m.Value != 0 {
-			t.Errorf("nothing is carried on, and %s is %d", m.Name, m.Value)
+			t.Errorf("nothing is carried on, but %s is %d", m.Name, m.Value)
 		}
 	}
-	r.now = t0 - 5000 // behind the clock that dates records
+	r.now = t0 - 5000 // behind the clock of the records
 	led.state.Parts = []usage.Part{{Oldest: t0}}
 	if got := led.lag(); got != 0 {
-		t.Errorf("usage from the future is %d ms old", got)
+		t.Errorf("the lag of future usage is %d ms", got)
 	}
 }

@@ -56,7 +56,7 @@ streams: MaxWriteUnits=-1: want 0 to 40000`
 	}
 }
 
-// Values at the documented bounds of the options are accepted, and values just beyond are not.
+// The bounds of the options are inclusive.
 func TestBoundsOfOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		set             func(o *Options, n int)
@@ -78,8 +78,8 @@ func TestBoundsOfOptions(t *testing.T) {
 	}
 }
 
-// MaxWriteUnits may be up to a table's default limit, or unset.
-func TestHowManyWriteUnits(t *testing.T) {
+// MaxWriteUnits may be unset, or up to a table's default limit.
+func TestBoundsOfMaxWriteUnits(t *testing.T) {
 	for units, each := range map[int]time.Duration{
 		0: 0, 1: time.Second, 40_000: 25 * time.Microsecond, 40_001: -1, -1: -1,
 	} {

@@ -21,7 +21,7 @@ const (
 	aDayLong   = 24 * anHourLong
 )
 
-// sums returns what is wrong with the sums of a limit, all of which must be want.
+// sums returns the sums of a limit that differ from want.
 func (w *world) sums(limit string, want int64) (wrong string) {
 	n := 0
 	for _, it := range w.db.Items() {
@@ -38,9 +38,9 @@ func (w *world) sums(limit string, want int64) (wrong string) {
 	return wrong
 }
 
-// race makes one aggregator count a record, and another one, at one of its calls, a later record of
-// the same bucket, or one of another shard, in the hour before. It returns what is wrong with day
-// and month then, and whether there was such a call.
+// race makes one aggregator count a record. At one of its calls, another aggregator counts a later
+// record: of the same bucket, or of another shard in the hour before. It returns how the day and
+// the month are wrong, and whether there was such a call.
 func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hit bool) {
 	w := newWorld(t, 1)
 	w.agg.concurrency = 1
@@ -50,7 +50,7 @@ func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hi
 	w.countRecords(w.last())
 	w.put(sibling, 1, 9)
 	before := w.last()
-	w.now += anHourLong // still of the same day
+	w.now += anHourLong // the same day
 	w.born(key, 100)
 	w.countRecords(w.last())
 	w.put(key, 1, 110)
@@ -75,15 +75,15 @@ func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hi
 	return w.sums("rpm", want), calls >= at
 }
 
-// An hour that is written while its day is summed is in the day in the end: an aggregator that has
-// read hours before another one wrote their sum does not overwrite it.
+// An hour that is written while its day is summed is in the day at the end: an aggregator that read
+// the hours first does not overwrite the other's sum.
 func TestSumsOfTwoAggregators(t *testing.T) {
 	for _, of := range []string{"the same hour", "the hour before"} {
 		for at := 1; ; at++ {
 			wrong, hit := race(t, at, of, nil)
 			if !hit {
 				if at < 7 {
-					t.Errorf("%s: %d calls only", of, at)
+					t.Errorf("%s: only %d calls", of, at)
 				}
 				break
 			}
@@ -92,7 +92,7 @@ func TestSumsOfTwoAggregators(t *testing.T) {
 	}
 }
 
-// The races above must detect if the version, or the order of reads, is missing.
+// The races above must fail if the version is missing, or the order of reads.
 func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 	isSum := func(u item.Update) bool {
 		for _, a := range u.Set {
@@ -116,7 +116,7 @@ func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 				for i, a := range u.Set {
 					if old := w.db.Item(u.Key); a.Name == "_*" && old != nil {
 						u.Set[i].Value = old["_*"]
-						u.If = item.Compare("_*", item.Eq, old["_*"]) // the count of records may also be equal
+						u.If = item.Compare("_*", item.Eq, old["_*"]) // the number of records may be equal too
 					}
 				}
 				return u
@@ -138,8 +138,8 @@ func (w *world) rpm(kind usage.Window, at int64) int64 {
 	return read(w.db.Item(layout.UsageKey("ns", "a", "gpt", kind.Part(kind.Start(at)))), "rpm")
 }
 
-// If days were the finest windows, and were counted by marks, hours may be added later: days and
-// months still count everything once.
+// Hours may be added as windows after days were the finest, counted by marks. Days and months still
+// count everything once.
 func TestHoursMayBeCountedLater(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for seed := range uint64(20) {
@@ -171,8 +171,9 @@ func TestHoursMayBeCountedLater(t *testing.T) {
 	}
 }
 
-// Another aggregator's day is replaced once, and a refusal, because it has changed, writes nothing.
-func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
+// Another aggregator's day is replaced once. If it changed, the write is refused, and nothing is
+// written.
+func TestDaysOfOthersAreReplacedOnce(t *testing.T) {
 	w := newWorld(t, 1)
 	noon := t0 - t0%aDayLong + 12*anHourLong
 	day := usage.Daily.Start(noon)
@@ -194,8 +195,8 @@ func TestADayOfOthersIsTakenOutOnce(t *testing.T) {
 	}
 }
 
-// An hour that completes an earlier one of the same day is counted with one sum of that day: the
-// day is summed once, after both are counted. An earlier day is summed with its completed hour.
+// If an hour completes an earlier one of the same day, the day is summed once, after both are
+// counted. If the earlier hour is in the day before, that day is summed too.
 func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 	for midnight, want := range map[bool]string{false: "14T12 14T13 14", true: "14T23 14 15T00 15"} {
 		w := newWorld(t, 1)
@@ -224,7 +225,7 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 	}
 }
 
-// Whatever TTL removes, and whenever a day is summed again: it never has less than before.
+// A day never loses tokens, whatever TTL removes, and whenever the day is summed again.
 func TestADayOutlivesItsHours(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, ttl := range []int{1, 2} {
@@ -255,14 +256,14 @@ func TestADayOutlivesItsHours(t *testing.T) {
 			got := w.rpm(usage.Daily, begin)
 			hours := w.rpm(usage.Hourly, begin) > 0
 			if want := int64(67); hours && got != want || kept && got < 60 {
-				t.Errorf("kept %d days, %d hours late: %d, hours are there: %v, day is kept: %v", ttl, late, got, hours, kept)
+				t.Errorf("TTL %d days, %d hours late: %d tokens, hours %v, day %v", ttl, late, got, hours, kept)
 			}
 		}
 	}
 }
 
-// A sum whose answer is lost is read again, and not written again if it is stored. It is not done
-// if it cannot be read.
+// A sum with a lost answer is read again, and not written again if it was stored. If it cannot be
+// read, it is not done.
 func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 	for _, c := range []struct {
 		applied, unread bool
@@ -287,8 +288,8 @@ func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 	}
 }
 
-// An invalid item that claims to be a sum is summed like any other, and blocks nothing else.
-func TestSumsThatMakeNoSense(t *testing.T) {
+// An invalid item in the place of a sum is summed like any other, and blocks nothing.
+func TestInvalidSumsAreSummedAgain(t *testing.T) {
 	for _, raw := range []string{
 		``, `{`, `[]`, `7`, `"x"`, `{"Version":"1"}`, `{"Version":1,"Rest":{}}`, `{"Version":1,"Parts":[],"Rest":{}}`,
 		`{"Version":9223372036854775807}`, `{"Version":-5}`,

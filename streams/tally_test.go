@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// within handles the new records in an invocation within a tumbling window, and returns the state
-// and the metric line.
+// within handles the new records in an invocation of a tumbling window. It returns the state and
+// the metric line.
 func (r *rig) within(seen *int64, state []byte, final bool) (after []byte, metrics string) {
 	r.t.Helper()
 	changes := r.since(*seen)
@@ -41,7 +41,8 @@ func (r *rig) wants(metrics string, want ...string) {
 	}
 }
 
-// snapshots returns the number of snapshots of a kind, by the length of its part of the key.
+// snapshots returns the number of snapshots of a kind, identified by the length of its part of the
+// key.
 func (r *rig) snapshots(part string) (n int) {
 	for _, it := range r.db.Items() {
 		if k := item.KeyOf(it).SK; strings.HasPrefix(k, "#USAGE#gpt#") && len(k) == len("#USAGE#gpt#"+part) {
@@ -53,36 +54,36 @@ func (r *rig) snapshots(part string) (n int) {
 
 const anHour = "2023-11-14T22:00:00Z"
 
-// Usage waits for the end of the fold, and its lag is reported; refills and splits do not wait.
-// When an hour is over, its usage is written immediately.
+// Usage waits for the end of the fold, and its lag is reported. Refills and splits do not wait. The
+// usage of a finished hour is written immediately.
 func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	b := r.bucket("a", 0)
-	for range 900 { // its partition is hot
+	for range 900 { // a hot partition
 		b.State = b.State.Take([]int64{500, 500, 1000})
 		r.db.Store(b.Item())
 	}
-	r.take("b", 0, 400, 1) // it could not pay for this once more
+	r.take("b", 0, 400, 1) // the batch would not fit once more
 	r.now += 20_000
 	state, metrics := r.within(&seen, nil, false)
 	r.wants(metrics, `"Snapshots":0`, `"Pending":2`, `"Refills":1`, `"ShardSteps":1`, `"UsageLagMs":20000`, `"StateLost":0`,
-		`"Name":"UsageLagMs","Unit":"Milliseconds"`) // a metric of CloudWatch
+		`"Name":"UsageLagMs","Unit":"Milliseconds"`) // a CloudWatch metric
 	check.Equal(t, r.snapshots(anHour), 0, "snapshots before the end of the fold")
 
 	r.now += 3_600_000
 	r.take("c", 0, 1, 1) // in the next hour
 	state, metrics = r.within(&seen, state, false)
 	if n := r.snapshots(anHour); n < 2 {
-		t.Errorf("%d snapshots of the hour that is over", n)
+		t.Errorf("%d snapshots of the finished hour", n)
 	}
 	if it := r.db.Item(item.Key{PK: "ns/ENTITY#c", SK: "#USAGE#gpt#2023-11-14T23:00:00Z"}); it != nil {
-		t.Error("the hour that is not over was written too")
+		t.Error("the unfinished hour was written too")
 	}
 	r.wants(metrics, `"Pending":1`, `"UsageLagMs":0`, `"Owed":2`)
 
 	_, metrics = r.within(&seen, state, true)
 	r.wants(metrics, `"Pending":0`, `"UsageLagMs":0`)
-	check.Equal(t, r.snapshots("2023-11-14"), 0, "days before the hour is over")
+	check.Equal(t, r.snapshots("2023-11-14"), 0, "days before the hour ends")
 	r.now += 2 * 3_600_000
 	r.within(&seen, nil, true)
 	check.Equal(t, r.inexact(), "")
@@ -90,8 +91,8 @@ func TestOnlyUsageWaitsForTheFold(t *testing.T) {
 	r.wants(metrics, `"StateLost":1`)
 }
 
-// An hour is over when any record of a batch is of a later one, in whatever order they come.
-func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
+// An hour is finished when any record of a batch is in a later hour, in any order.
+func TestTheNewestRecordFinishesEarlierHours(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
 	r.now += time.Hour.Milliseconds()
@@ -107,8 +108,8 @@ func TestAnHourIsOverWithTheNewestRecord(t *testing.T) {
 	}
 }
 
-// Only an unreadable state is reported as ignored, with the reason.
-func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
+// Only an unreadable state is logged as ignored, with the reason.
+func TestIgnoredStatesAreLogged(t *testing.T) {
 	for state, want := range map[string]int{`{"zae":"none of ours"}`: 1, `{}`: 0, `{"other":"x"}`: 1} {
 		r, seen := newRig(t), int64(0)
 		var log strings.Builder
@@ -116,13 +117,13 @@ func TestAStateThatIsIgnoredIsSaid(t *testing.T) {
 		r.within(&seen, []byte(state), false)
 		line := `level=WARN msg="state ignored" err="not a state of this aggregator`
 		if n := strings.Count(log.String(), line); n != want {
-			t.Errorf("%s: said %d times in %s", state, n, &log)
+			t.Errorf("%s: logged %d times in %s", state, n, &log)
 		}
 	}
 }
 
-// A bucket that could not be counted was not found counted: nothing is looked up, nor owed, for
-// that.
+// A bucket that could not be counted does not count as found: no others are looked up for it, and
+// nothing is owed.
 func TestFailedBucketsAreNotFoundCounted(t *testing.T) {
 	r := newRig(t)
 	r.take("a", 0, 1, 1)
@@ -144,13 +145,13 @@ func TestFailedBucketsAreNotFoundCounted(t *testing.T) {
 	}
 }
 
-// Uncounted usage is carried on in its place: the next batch finds the part of its bucket.
+// Uncounted usage is carried on in its place, so the next batch finds the part of its bucket.
 func TestUncountedPartsAreCarriedInOrder(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	r.take("a", 0, 1, 1)
 	state, _ := r.within(&seen, nil, false)
 	r.now += time.Hour.Milliseconds()
-	r.take("b", 0, 1, 1) // the hour of a is over
+	r.take("b", 0, 1, 1) // the hour of a is finished
 	r.db.SetHook(func(op memdynamo.Op) (bool, error) { return len(op.Writes) == 0, memdynamo.Fail(store.Unavailable) })
 	state, _ = r.within(&seen, state, false)
 	r.db.SetHook(nil)
@@ -161,7 +162,7 @@ func TestUncountedPartsAreCarriedInOrder(t *testing.T) {
 }
 
 // A state close to Lambda's megabyte is written before the end of the fold.
-func TestAStateThatGrowsTooLargeIsWritten(t *testing.T) {
+func TestLargeStatesAreWrittenEarly(t *testing.T) {
 	r, seen := newRig(t), int64(0)
 	random := rand.New(rand.NewPCG(1, 2))
 	name := func() (out string) {

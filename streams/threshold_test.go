@@ -24,24 +24,24 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// budget is whole again every two hours.
+// budget is a quota with a period of two hours.
 var budget = bucket.Limit{Name: "budget", Capacity: 40_000, Period: bucket.QuotaPeriod, Reset: "m0h*/2@UTC"}
 
 const budgetPeriod = 2 * 3_600_000
 
-// budgetShard returns a shard of a bucket with the budget, at t0, with nothing spent.
+// budgetShard returns a shard of a bucket with the budget, at t0, unspent.
 func budgetShard(k, n int) table.Shard {
 	s := bucket.New([]bucket.Limit{budget}, k, n, t0)
 	return table.Shard{Namespace: "ns", Entity: "e", Resource: "gpt", State: s}
 }
 
-// quotaWorld is a bucket with a quota that is charged, given back to, divided and merged while its
+// quotaWorld is a bucket with a quota that is charged, given back to, divided and merged. Its
 // stream is read in pieces, by calls that fail and lose their answers.
 type quotaWorld struct {
 	*world
-	spent   map[int64]int64        // of the period with that end
-	reached map[int64]map[int]bool // percents that were reached at some time
-	must    map[int64]map[int]bool // those that must be reported
+	spent   map[int64]int64        // by the end of the period
+	reached map[int64]map[int]bool // percents that were reached at any time
+	must    map[int64]map[int]bool // percents that must be reported
 	lines   *lines
 	alerts  alerts
 }
@@ -116,7 +116,7 @@ func (w *quotaWorld) shard() table.Shard {
 	}
 }
 
-// charge takes from a shard, or gives back to it.
+// charge takes tokens from a shard, or gives some back.
 func (w *quotaWorld) charge() {
 	b := w.shard()
 	cost := w.Int64N(6) * bucket.Milli
@@ -127,7 +127,7 @@ func (w *quotaWorld) charge() {
 	plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{budget}, cost), Now: w.now, Force: force}.Plan()
 	i := plan.Before.Index("budget")
 	if !plan.Verdict.Granted && !force || plan.Before.Slots[i].Tokens-cost > plan.Before.CapacityOf(budget) {
-		return // give-backs were taken before
+		return // only taken tokens are given back
 	}
 	if !w.write(plan.Update) {
 		return
@@ -177,8 +177,7 @@ func (w *quotaWorld) reshard() {
 	}
 }
 
-// catchUp delivers everything to the aggregator; then the current period's spent percents must be
-// reported.
+// catchUp delivers everything. Then the spent percents of the current period must be reported.
 func (w *quotaWorld) catchUp() {
 	w.drain(w.lanes[0])
 	end := int64(0)
@@ -226,7 +225,7 @@ func (w *quotaWorld) End() {
 	}
 }
 
-// check returns what is wrong with the reports.
+// check returns how the reports are wrong.
 func (w *quotaWorld) check() (wrong []string) {
 	told := map[int64]map[int]bool{}
 	for _, c := range w.db.Changes(0) {
@@ -238,14 +237,14 @@ func (w *quotaWorld) check() (wrong []string) {
 			return []string{err.Error()}
 		}
 		if told[th.End][th.Percent] {
-			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was told twice", th.Percent, th.End))
+			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was reported twice", th.Percent, th.End))
 		}
 		note(told, th.End, th.Percent)
 		if !w.reached[th.End][th.Percent] {
 			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was not spent", th.Percent, th.End))
 		}
 		if w.lines.seen[fmt.Sprint(th.End, " ", th.Percent)] == 0 {
-			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d: no line", th.Percent, th.End))
+			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d: not logged", th.Percent, th.End))
 		}
 		if len(w.alerts.of(th)) == 0 {
 			wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d: no alert", th.Percent, th.End))
@@ -255,7 +254,7 @@ func (w *quotaWorld) check() (wrong []string) {
 	for _, a := range w.alerts.sent {
 		key := fmt.Sprint(a.ResetsAt.UnixMilli(), " ", a.Percent)
 		if !w.reached[a.ResetsAt.UnixMilli()][a.Percent] {
-			wrong = append(wrong, key+" was sent and not spent")
+			wrong = append(wrong, key+" was sent but not spent")
 		}
 		if other, twice := ids[a.ID]; twice && other != key {
 			wrong = append(wrong, key+" has the id of "+other)
@@ -268,14 +267,14 @@ func (w *quotaWorld) check() (wrong []string) {
 	for end, percents := range w.must {
 		for p := range percents {
 			if !told[end][p] {
-				wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was not told", p, end))
+				wrong = append(wrong, fmt.Sprintf("%d %% of the period to %d was not reported", p, end))
 			}
 		}
 	}
 	return slices.Sorted(slices.Values(wrong))
 }
 
-// Reached thresholds are reported once per period, whatever is delivered twice, fails, or loses its
+// Reached thresholds are reported once per period, whatever is delivered twice, fails or loses its
 // answer, while the bucket is divided and merged.
 func TestThresholdsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,8 +284,8 @@ func TestThresholdsAreReportedOnce(t *testing.T) {
 	})
 }
 
-// A batch that reaches no threshold costs no read. One that does reads whether it and the lower
-// ones are already reported.
+// A batch that reaches no threshold costs no read. If it reaches one, it reads whether that and the
+// lower ones are already reported.
 func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
@@ -301,7 +300,7 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 		check.MustEqual(t, r.handle(streamtest.PayloadOf(records([]memdynamo.Change{c})...)), done)
 		return r.db.Stats().ReadUnits, len(r.thresholds()) - before
 	}
-	spend(1_000) // usage reads the earlier counts once
+	spend(1_000) // usage reads earlier counts once
 	for _, c := range []struct {
 		milli int64
 		reads float64
@@ -311,18 +310,18 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 			t.Errorf("%d more: %v read units and %d alerts, want %v and %d", c.milli, reads, told, c.reads, c.told)
 		}
 	}
-	b.State.Slots[b.State.Index("budget")].Tokens += 1_000 // all is spent once more: one read shows that it is reported
+	b.State.Slots[b.State.Index("budget")].Tokens += 1_000 // the rest is spent again: one read shows that it was reported
 	if reads, told := spend(500); reads != 1 || told != 0 {
 		t.Errorf("again: %v read units and %d reported", reads, told)
 	}
 }
 
-// If a lost batch reached a threshold, the first change of another hour reports it.
+// If a lost batch reached a threshold, the first change in another hour reports it.
 func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 	r := newRig(t)
 	b := budgetShard(0, 1)
 	b.State = b.State.Take([]int64{25_000, 1000})
-	r.db.Store(b.Item()) // no record shows it
+	r.db.Store(b.Item()) // without a record
 	lost := len(r.since(0))
 	for i, want := range []int{0, 1, 1} {
 		r.now += 25 * 60_000 // 22:38, 23:03, 23:28
@@ -335,8 +334,8 @@ func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 	}
 }
 
-// The spent part of a divided bucket is read from all its shards, consistently, although the batch
-// shows one of them, with a smaller count.
+// The spent part of a divided bucket is read from all its shards, consistently, even if the batch
+// shows one shard, with a smaller count.
 func TestAllSharesAreRead(t *testing.T) {
 	r := newRig(t)
 	share := func(k, n int, left int64) table.Shard {
@@ -395,9 +394,9 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	}
 }
 
-// If the item of a divided bucket's shard is unreadable, the total is unknown: nothing is reported,
-// and the record is not delivered again for that.
-func TestNothingIsReportedOfAnUnreadableShare(t *testing.T) {
+// If the item of a shard is unreadable, the total is unknown. Nothing is reported, and the record
+// is not delivered again for that.
+func TestUnreadableSharesReportNothing(t *testing.T) {
 	for unreadable := range 2 {
 		r := newRig(t)
 		for k := range 2 {

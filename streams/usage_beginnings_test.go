@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Consumption of a bucket before its first seen record is counted only if it is certain that it was
-// not counted; otherwise it is reported.
+// Consumption before a bucket's first record is counted if it is certain that it was not counted
+// before. Otherwise it is reported.
 func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
 	key := layout.BucketKey("ns", "a", "gpt", 0)
@@ -38,47 +38,47 @@ func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		lost func(w *world) // before the first seen record, from 100 to 110 tokens
-		want string         // snapshot of the 100; empty: none
+		lost func(w *world) // lost before the first record, from 100 to 110 tokens
+		want string         // the snapshot of the 100; empty: none
 	}{
 		{"it is known", func(w *world) {
 			w.born(key, 100)
 			w.now += hour
 		}, "2023-11-14T22:00:00Z"},
-		{"nobody says when the item was made", func(w *world) {
+		{"the item has no creation time", func(w *world) {
 			w.put(key, 1, 100)
 			w.now += hour
 		}, ""},
-		{"it was made at the turn of an hour", func(w *world) {
+		{"it was created at a full hour", func(w *world) {
 			w.now += hour - w.now%hour + 9_000
 			w.born(key, 100)
 			w.now += hour
 		}, ""},
-		{"it was made a little later", func(w *world) {
+		{"it was created slightly later", func(w *world) {
 			w.now += hour - w.now%hour + 10_000
 			w.born(key, 100)
 			w.now += hour
 		}, "2023-11-14T23:00:00Z"},
-		{"the clock of its maker is a little ahead", func(w *world) {
+		{"its creator's clock is slightly ahead", func(w *world) {
 			w.now += 2000
 			w.born(key, 100)
 			w.now -= 1500
 		}, "2023-11-14T22:00:00Z"},
-		{"the clock of its maker is a little ahead, and the hour turns", func(w *world) {
+		{"its creator's clock is slightly ahead, at a full hour", func(w *world) {
 			w.now += hour - w.now%hour + 1000
 			w.born(key, 100)
 			w.now -= 2000
 		}, ""},
-		{"the clock of its maker is ahead", func(w *world) {
+		{"its creator's clock is ahead", func(w *world) {
 			w.now += hour
 			w.born(key, 100)
 			w.now -= hour
 		}, ""},
-		{"its hour was over more than a week ago", func(w *world) {
+		{"its hour ended more than a week ago", func(w *world) {
 			w.born(key, 100)
 			w.now += hour - w.now%hour + 7*24*hour
 		}, ""},
-		{"its hour was over a week ago", func(w *world) {
+		{"its hour ended a week ago", func(w *world) {
 			w.born(key, 100)
 			w.now += hour - w.now%hour + 7*24*hour - 1
 		}, "2023-11-14T22:00:00Z"},
@@ -166,10 +166,10 @@ func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	}
 }
 
-// The creation of a bucket is counted without reading earlier snapshots, unless its hour may be
-// over: a later one may have been counted first. Our clock may be a minute behind the stream's. If
-// the record is repeated, the read finds it counted, and no write is sent.
-func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
+// A creation is counted without reading earlier snapshots, unless its hour may be finished: a later
+// creation may have been counted first. Our clock may be a minute behind the stream's. If the
+// record is repeated, the read finds it counted, and nothing is written.
+func TestCreationsInFinishedHoursAreLookedUp(t *testing.T) {
 	const hour = 3_600_000
 	for left, want := range map[int64]int{hour: 0, 60_001: 0, 60_000: 1, 0: 1, -hour: 1} {
 		w := newWorld(t, 1)
@@ -192,7 +192,7 @@ func TestCreationsAreLookedUpWhereTheHourMayBeOver(t *testing.T) {
 		w.wants(w.metrics.String(), `"Snapshots":1`)
 		writes = 0
 		check.MustEqual(t, w.rig.handle(payload), done)
-		check.Equal(t, writes, 1-want, "%d ms before the end of the hour: writes when it comes again", left)
+		check.Equal(t, writes, 1-want, "%d ms before the end of the hour: writes when it is repeated", left)
 	}
 }
 
@@ -206,9 +206,9 @@ func (w *world) sum(limit string) (n int64) {
 	return n
 }
 
-// A beginning is counted once in every kind of window, whichever call the process dies at, before
-// or after it took effect. That also holds if only that call fails, and the process reports the
-// rest as done: that is not delivered again.
+// A beginning is counted once in every kind of window, after a crash at every call, before or after
+// the call took effect. The same holds if only that call fails and the process reports the rest as
+// done, which is then not delivered again.
 func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for i := range 4 {
@@ -253,8 +253,8 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// A beginning that cannot be counted, or read, is tried once, and left to the next delivery. The
-// record after it is not counted before.
+// A beginning that cannot be counted or read is tried once, and left to the next delivery. Later
+// records are not counted before it.
 func TestUncountedBeginningsAreDeliveredAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.agg.conf.Windows = []usage.Window{usage.Hourly}
@@ -288,10 +288,10 @@ func TestUncountedBeginningsAreDeliveredAgain(t *testing.T) {
 	}
 }
 
-// While one aggregator processes a record whose beginning was lost, another one counts, at each of
-// its calls, the next record, the same, one of another shard, or the lost one that arrives after
-// all. After the next record, the lost tokens are not recovered if the day, but not yet the hour,
-// has counted the beginning.
+// One aggregator processes a record whose beginning was lost. At each of its calls, another one
+// counts the next record, the same record, one of another shard, or the lost one, which arrives
+// after all. If it is the next record, the lost tokens are not recovered when the day has counted
+// the beginning but the hour has not.
 func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 	for _, kind := range []string{"next", "same", "lost", "sibling"} {
 		for at := 1; ; at++ {
@@ -360,9 +360,8 @@ func TestAnHourIsCompletedOnceByTwoAggregators(t *testing.T) {
 	}
 }
 
-// Beginnings are counted even if days are counted with them because of another shard's record in
-// the same fold: a creation in the hour before, or in the same hour with more shards than one write
-// includes.
+// Beginnings are counted even if their days are counted because of another shard in the same fold:
+// with a creation in the hour before, or in the same hour with more shards than one write includes.
 func TestBeginningsAreCountedWithSiblings(t *testing.T) {
 	shard := func(i int) item.Key { return layout.BucketKey("ns", "a", "gpt", i) }
 	for _, c := range []struct {

@@ -27,7 +27,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// dbOf is a table in memory in the form that a limiter needs.
+// dbOf is a table in memory for a limiter.
 type dbOf struct {
 	limiter.DynamoDB // nil
 	*memdynamo.DB
@@ -65,7 +65,7 @@ func (w *tenant) take(n int64) {
 	check.Must(w.t, err)
 }
 
-// count counts n records, or all.
+// count delivers n records, or all.
 func (w *tenant) count(n int) {
 	w.t.Helper()
 	changes := w.since(w.seen)
@@ -90,8 +90,8 @@ func (w *tenant) usage() (hours, days int64) {
 	return hours, days
 }
 
-// Deleted usage does not reappear when the records of the deleted buckets are counted, for an
-// entity or for a purged namespace. Only the audit trail and a note still name the entity, and both
+// Deleted usage does not reappear when records of the deleted buckets are counted later, for an
+// entity or a purged namespace. Only the audit trail and a note still name the entity, and both
 // expire.
 func TestDeletedUsageStaysDeleted(t *testing.T) {
 	const day = 24 * 3_600_000
@@ -109,10 +109,10 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 		remove func(w *tenant) error
 		first  int // records in the first batch after it
 	}{
-		"all was counted": {func(w *tenant) { w.take(70); w.count(all); w.now += day; w.count(all) }, entity, 1},
-		"some is not yet": {func(w *tenant) { w.take(1); w.count(all); w.now += 20 * day; w.take(10) }, entity, 1},
-		"nothing is yet":  {func(w *tenant) { w.take(5); w.now += 1000; w.take(10) }, entity, all},
-		"an hour has turned": {func(w *tenant) {
+		"all was counted":   {func(w *tenant) { w.take(70); w.count(all); w.now += day; w.count(all) }, entity, 1},
+		"some is uncounted": {func(w *tenant) { w.take(1); w.count(all); w.now += 20 * day; w.take(10) }, entity, 1},
+		"nothing is yet":    {func(w *tenant) { w.take(5); w.now += 1000; w.take(10) }, entity, all},
+		"an hour has passed": {func(w *tenant) {
 			w.take(1)
 			w.count(all)
 			w.take(5)
@@ -128,7 +128,7 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 				c.before(w)
 				check.Must(t, c.remove(w))
 				w.now += 60_000
-				w.count(c.first) // of several batches
+				w.count(c.first) // in several batches
 				w.count(all)
 				w.now += day
 				w.count(all)
@@ -144,8 +144,8 @@ func TestDeletedUsageStaysDeleted(t *testing.T) {
 	}
 }
 
-// An entity with new requests after its deletion is counted exactly from then on, however the
-// records are cut into batches, and whether its buckets expire in between.
+// Requests after an entity's deletion are counted exactly, however their records are batched, and
+// even if buckets expire in between.
 func TestUsageAfterADeletionIsExact(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -169,7 +169,7 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 				}
 			case n < 8:
 				w.now += random.Int64N(3 * 3_600_000)
-			case n == 8: // it expires, and usage stays
+			case n == 8: // the bucket expires, its usage stays
 				w.db.Delete(key)
 				w.now += 1000
 			default:
@@ -177,7 +177,7 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 					w.count(all)
 				}
 				check.Must(t, check.Err(w.made.DeleteEntity(t.Context(), "acme")))
-				w.count(random.IntN(4)) // any part of the rest
+				w.count(random.IntN(4)) // a part of the rest
 				want, lived = 0, false
 				w.now += 1000
 			}
@@ -186,12 +186,12 @@ func TestUsageAfterADeletionIsExact(t *testing.T) {
 		w.now += 2 * 24 * 3_600_000
 		w.count(all)
 		if hours, days := w.usage(); hours != want || days != want {
-			t.Fatalf("seed %d: hours say %d, days %d, taken were %d", seed, hours, days, want)
+			t.Fatalf("seed %d: %d in hours, %d in days, want %d", seed, hours, days, want)
 		}
 	}
 }
 
-// Lost usage of a life that began after the deletion is recovered as usual.
+// Lost usage of a life after the deletion is recovered as usual.
 func TestBeginningsAfterADeletion(t *testing.T) {
 	w := newTenant(t)
 	w.take(5)
@@ -206,11 +206,11 @@ func TestBeginningsAfterADeletion(t *testing.T) {
 	w.take(4)
 	w.count(all)
 	if hours, _ := w.usage(); hours != 7 {
-		t.Errorf("hours say %d, taken were 7", hours)
+		t.Errorf("%d in hours, want 7", hours)
 	}
 }
 
-// If a note cannot be read, the batch fails: it is counted when it is repeated.
+// If a note cannot be read, the batch fails, and is counted when it is repeated.
 func TestUsageWaitsForNotes(t *testing.T) {
 	w := newTenant(t)
 	w.take(5)
@@ -234,11 +234,11 @@ func TestUsageWaitsForNotes(t *testing.T) {
 	}
 }
 
-// A counter grows beyond 2^63 and 2^64 millitokens, and beyond as many tokens, and so does the
-// counter of expired tokens. Usage of every window, its Live queries and Peek continue, even if a
-// record is lost on the way.
+// A counter exceeds 2^63 and 2^64 millitokens, and then as many tokens, and so does the counter of
+// expired tokens. Usage of every window, Live queries and Peek go on, even if a record is lost on
+// the way.
 func TestUsageOfCountersBeyond64Bits(t *testing.T) {
-	const step = 400_000_000_000_000 // tokens an hour of each shard
+	const step = 400_000_000_000_000 // tokens per hour and shard
 	for name, beyond := range map[string]string{
 		"2^63 millitokens": "9223372036854775808", "2^64 millitokens": "18446744073709551616",
 		"2^63 tokens": "9223372036854775808000", "2^64 tokens": "18446744073709551616000",
@@ -310,7 +310,7 @@ func TestUsageOfCountersBeyond64Bits(t *testing.T) {
 	}
 }
 
-// Thresholds of a quota with a counter beyond 64 bits are reported, each when it is reached.
+// Thresholds of a quota with a counter beyond 64 bits are reported when they are reached.
 func TestThresholdsOfCountersBeyond64Bits(t *testing.T) {
 	for _, before := range []string{"9223372036854775000", "9223372036854799999", "99223372036854775000123"} {
 		r := newRig(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// twin is a table in memory in the form that admin needs.
+// twin is a table in memory for admin.
 type twin struct {
 	admin.DynamoDB // nil
 	store.Lister
@@ -36,14 +36,13 @@ func (r *rig) registered(t *testing.T) *admin.Namespace {
 	return made
 }
 
-// Live usage queries are exact however far the aggregator has counted: in every kind of window,
-// over hours and days, for buckets that are not counted yet, that were removed and created again,
-// and that are split.
+// Live usage queries are exact, however far the aggregator has counted: in every kind of window,
+// over hours and days, for buckets that are uncounted, removed and created again, or split.
 func TestLiveUsageIsExactNow(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		r := newRig(t)
-		r.db.PageSize, r.agg.conf.MergeAfter = 3, math.MaxInt64 // the test splits by itself
+		r.db.PageSize, r.agg.conf.MergeAfter = 3, math.MaxInt64 // the test splits the buckets itself
 		made := r.registered(t)
 		consumed := map[admin.Window]map[time.Time]int64{admin.Hourly: {}, admin.Daily: {}}
 		take := func(entity string, shard int, rpm int64) {
@@ -69,7 +68,7 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 		for range 60 {
 			switch n := random.IntN(10); {
 			case n == 0:
-				count() // also when an hour ends, and days catch up then
+				count() // also when an hour ends, when days catch up
 				r.now += int64(random.IntN(30)) * 3_600_000
 				r.handle(windowed(nil, nil, true))
 			case n == 1:
@@ -99,9 +98,10 @@ func TestLiveUsageIsExactNow(t *testing.T) {
 	}
 }
 
-// Consumption in the last hour of a day does not belong to the next day, although days catch up
-// later than hours are counted. Snapshots of a resource whose keys lie between are not included.
-func TestLiveUsageOfADayThatHasJustBegun(t *testing.T) {
+// Consumption in the last hour of a day does not count in the next day, although days catch up
+// later than hours are counted. Snapshots of another resource with keys in between are not
+// included.
+func TestLiveUsageOfANewDay(t *testing.T) {
 	for _, w := range []admin.Window{admin.Daily, admin.Monthly} {
 		r := newRig(t)
 		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
@@ -175,9 +175,9 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 	check.Equal(t, len(hourly), len(want), "snapshots")
 }
 
-// The snapshots of a resource whose name looks like a window of another one are not changed,
-// although their keys lie between the other's.
-func TestSnapshotsOfAResourceNamedLikeAWindowAreLeftAlone(t *testing.T) {
+// Snapshots of a resource whose name looks like another's window stay unchanged, although their
+// keys lie between the other's.
+func TestResourcesNamedLikeAWindowStayUnchanged(t *testing.T) {
 	const hour = 3_600_000
 	for _, name := range []string{"gpt#2023", "gpt#2023-11-14T22", "gpt#2023-11-15"} {
 		w := newWorld(t, 1)

@@ -14,11 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// Another aggregator, which adds the tokens of single records to the hour's snapshot without marks,
-// alternates with ours on one stream, within an hour or over several. Every record is counted once,
-// by one of them and in its own hour. A day that ours counted last is the sum of its hours, by
-// whichever aggregator, except for midnight if only the other one has counted it; a month is the
-// sum of its days. In half of the worlds calls fail, and answers are lost.
+// Our aggregator alternates on one stream with another one, which adds the tokens of single records
+// to an hour's snapshot without marks, within an hour or over several. Every record is counted
+// once, by one of them and in its hour. A day that ours counted last is the sum of its hours,
+// whichever aggregator counted them, except for midnight if only the other one did. A month is the
+// sum of its days. In half of the worlds calls fail and answers are lost.
 func TestOthersCountInBetween(t *testing.T) {
 	worlds := uint64(60)
 	if testing.Short() {
@@ -45,7 +45,7 @@ func TestOthersCountInBetween(t *testing.T) {
 				for _, l := range w.lanes {
 					if ours {
 						w.drain(l)
-						l.state = nil // of a batch that was repeated after its window had ended
+						l.state = nil // of a batch that was repeated after the end of its window
 						continue
 					}
 					for ; l.next < len(w.of(l)); l.next++ {
@@ -90,7 +90,7 @@ func TestOthersCountInBetween(t *testing.T) {
 				}
 			}
 			if summed == 0 && len(lastByOurs) > 8 {
-				t.Error("nothing is summed")
+				t.Error("no day or month is summed")
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func (w *world) take() {
 	w.db.Store(it)
 }
 
-// countByOthers counts one record like the Python aggregator: creations are not counted.
+// countByOthers counts one record like the Python aggregator, which does not count creations.
 func (w *world) countByOthers(c memdynamo.Change) {
 	_, entity, _, _, _ := layout.ParseBucketPK(c.Key.PK)
 	for limit, n := range growth(c) {
@@ -155,10 +155,10 @@ func growth(c memdynamo.Change) map[string]int64 {
 	return out
 }
 
-// Another aggregator's counts of a shard are not counted as its beginning, although marks of its
-// siblings are in the same snapshot: ours begins in the middle of the other's hour, or returns
-// after it.
-func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
+// If another aggregator counted a shard, its counts do not become the shard's beginning, although
+// marks of the sibling shards are in the same snapshot: ours starts in the middle of the other's
+// hour, or returns after it.
+func TestBeginningsCountedByOthersAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
 	first, second := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 		history func(w *world, others, ours func(key item.Key, used int64))
 		want    int64
 	}{
-		{"ours begin within an hour", func(w *world, others, ours func(item.Key, int64)) {
+		{"ours start within an hour", func(w *world, others, ours func(item.Key, int64)) {
 			w.born(first, 0)
 			w.born(second, 0)
 			others(first, 300)
@@ -185,7 +185,7 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 			ours(first, 40)
 			ours(second, 210)
 		}, 250},
-		{"ours find what the others counted of one shard, twice", func(w *world, others, ours func(item.Key, int64)) {
+		{"ours find others' counts of one shard, twice", func(w *world, others, ours func(item.Key, int64)) {
 			w.born(first, 10)
 			w.countRecords(w.last())
 			w.born(second, 0)
@@ -215,9 +215,9 @@ func TestBeginningsAreNotCountedWhereOthersHave(t *testing.T) {
 	}
 }
 
-// A lost record that was counted with a later one counts nothing when it is delivered after all: by
-// a replay, or by a mapping that reads the stream from its beginning.
-func TestLateRecordsThatWereMadeUpForCountNothing(t *testing.T) {
+// A lost record whose tokens were counted with a later one counts nothing when it is delivered
+// after all: by a replay, or by a mapping that reads the stream from its beginning.
+func TestLateRecordsAreNotCountedAgain(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
 	for _, c := range []struct {
 		name    string
@@ -364,9 +364,9 @@ func settle(w *world) {
 	}
 }
 
-// A mapping that reads the stream from its beginning after batches and states were lost delivers
-// every lost record after later ones were counted. In the end all kinds of windows equal the growth
-// of the counters.
+// A mapping may read the stream from its beginning after batches and states were lost. Then every
+// lost record arrives after later ones were counted. At the end, all kinds of windows equal the
+// growth of the counters.
 func TestRecreatedMappingsCountEverythingOnce(t *testing.T) {
 	seeds, lost := uint64(10), 0
 	if testing.Short() {

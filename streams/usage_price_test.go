@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// load is tenants that acquire at random times, some much more often than others (Zipf), as records
-// of one shard of the stream.
+// load is tenants that acquire at random times, some much more often than others (Zipf). It makes
+// the records of one shard of the stream.
 type load struct {
 	tenants   int
 	perSecond int
@@ -90,8 +90,8 @@ func (l *load) hours() int64 {
 	return 1
 }
 
-// play runs an hour of one day and the measured hours after it, and returns their price, including
-// the owed longer windows.
+// play runs an hour of a day and the measured hours after it. It returns their price, including the
+// owed longer windows.
 func (l *load) play(tb testing.TB) (p price) {
 	r := newRig(tb)
 	r.agg.log = slog.New(slog.DiscardHandler)
@@ -184,7 +184,7 @@ func (l *load) play(tb testing.TB) (p price) {
 			invoke(nil, true)
 		}
 	}
-	if l.fold > 0 { // windows owed for the measured hours
+	if l.fold > 0 { // windows owed for the measured hours are
 		r.now += hour
 		invoke(nil, true)
 	}
@@ -194,9 +194,9 @@ func (l *load) play(tb testing.TB) (p price) {
 	return p
 }
 
-// computed returns the price according to the design: writes per acquire, and how many of them are
-// for longer windows. Each bucket in use is written once per fold, and once for each longer window
-// when that catches up. indexed is the index units of an hour's first snapshots.
+// computed returns the price by the design: writes per acquire, how many of them are for longer
+// windows, and the index units of an hour's first snapshots. Each bucket in use is written once per
+// fold, and once for each longer window when that catches up.
 func (l *load) computed() (writes, longer, indexed float64) {
 	inUse := func(seconds int64) float64 {
 		n := int64(l.perSecond) * seconds
@@ -223,8 +223,8 @@ func (l *load) computed() (writes, longer, indexed float64) {
 	return inUse(l.fold) + longer, longer, indexed
 }
 
-// TestPriceFollowsBucketsInUse computes the usage figures of docs/cost.md; TestPriceOfUsage
-// compares the aggregator with the same sum.
+// TestPriceFollowsBucketsInUse computes the usage figures of docs/cost.md. TestPriceOfUsage
+// compares the aggregator with the same computation.
 func TestPriceFollowsBucketsInUse(t *testing.T) {
 	for _, c := range priced() {
 		if testing.Short() && c.perSecond > 100 {
@@ -251,7 +251,7 @@ type priceRow struct {
 
 var hourlyDaily = []usage.Window{usage.Hourly, usage.Daily}
 
-// priced are the loads of the design.
+// priced returns the loads of the design.
 func priced() (rows []priceRow) {
 	for _, n := range []struct{ tenants, perSecond int }{{1000, 100}, {10_000, 100}, {100_000, 500}} {
 		for _, fold := range []int64{0, 60, 300, 900} {
@@ -273,7 +273,7 @@ func priced() (rows []priceRow) {
 }
 
 // TestPriceOfUsage measures the cost of usage per acquire, with batches of a second in an hour
-// between others, for a small load: `make prices` sets PRICES, which measures the loads of the
+// between others. By default the load is small; `make prices` sets PRICES for the loads of the
 // design.
 func TestPriceOfUsage(t *testing.T) {
 	rows := []priceRow{{200, 2, 60, hourlyDaily, 0.8}}
@@ -297,7 +297,7 @@ func TestPriceOfUsage(t *testing.T) {
 		}
 		computed, _, _ := newLoad(c.tenants, c.perSecond, c.fold, c.windows...).computed()
 		if got := float64(p.writes) / n; math.Abs(got-computed) > 0.03*computed {
-			t.Errorf("%d tenants, fold %d s: %.3f snapshot writes per acquire, computed are %.3f", c.tenants, c.fold, got,
+			t.Errorf("%d tenants, fold %d s: %.3f snapshot writes per acquire, computed %.3f", c.tenants, c.fold, got,
 				computed)
 		}
 		if p.perPart > 80 {
@@ -306,8 +306,8 @@ func TestPriceOfUsage(t *testing.T) {
 	}
 }
 
-// TestPriceOfARequestAnHour measures the cost of usage in the worst case: each request of a tenant
-// is the first of its hour, so earlier snapshots are read, and it creates an indexed snapshot.
+// TestPriceOfARequestAnHour measures the worst case: each request of a tenant is the first of its
+// hour, so earlier snapshots are read, and a new indexed snapshot is created.
 func TestPriceOfARequestAnHour(t *testing.T) {
 	l := newLoad(1800, 1, 60, hourlyDaily...)
 	l.inTurn, l.step = true, 2

@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// outage lets a day pass whose records are all lost.
+// outage lets a day pass, with all its records lost.
 func (w *world) outage() {
 	drops := w.drops
 	w.drops = 1
@@ -39,8 +39,8 @@ func (w *world) outage() {
 	w.drops = drops
 }
 
-// naive returns the expected counts of the snapshots: it goes through the records of each shard and
-// looks at the lost ones in between.
+// naive returns the expected counts of the snapshots. It goes through the records of each shard,
+// including the lost ones in between.
 func (w *world) naive() map[string]int64 {
 	out := map[string]int64{}
 	byShard := map[item.Key][]memdynamo.Change{}
@@ -66,7 +66,7 @@ func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]
 		}
 	}
 	var last *memdynamo.Change
-	gap, window := false, int64(0) // of the last record that counted something
+	gap, window := false, int64(0) // the window of the last record that counted something
 	for i, c := range all {
 		if w.lost[c.Seq] {
 			gap = true
@@ -76,7 +76,7 @@ func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]
 		first := w.begun(c.Old)
 		switch {
 		case c.Old == nil:
-		case window == 0 && first != 0: // nothing was counted
+		case window == 0 && first != 0: // nothing was counted before
 			for limit, n := range before {
 				add(first, limit, n)
 			}
@@ -85,9 +85,9 @@ func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]
 			}
 		case gap && window != 0:
 			base := counters(last.New)
-			life := table.GenerationByte(read(c.Old, "gn")) // one in 255 pairs of different ones has the same byte
+			life := table.GenerationByte(read(c.Old, "gn")) // one in 255 pairs of different lives has the same byte
 			if last.New != nil && table.GenerationByte(read(last.New, "gn")) != life || life == 0 {
-				for limit, n := range before { // the life may be another one
+				for limit, n := range before { // possibly of another life
 					if m, ok := base[limit]; ok && n < m {
 						base = nil
 						break
@@ -110,8 +110,8 @@ func (w *world) naiveShard(key item.Key, all []memdynamo.Change, out map[string]
 	}
 }
 
-// begun returns the start of the hour in which an item was created, 0 if it is not stored, or too
-// near to the turn of the hour.
+// begun returns the start of the hour in which an item was created. It returns 0 if that is not
+// stored, or too close to a full hour.
 func (w *world) begun(it item.Item) int64 {
 	const hour, near = 3_600_000, 10_000
 	born := read(it, "bn") * 1000
@@ -121,7 +121,7 @@ func (w *world) begun(it item.Item) int64 {
 	return born - born%hour
 }
 
-// counters returns the whole tokens counted in an item.
+// counters returns the counted whole tokens of an item.
 func counters(it item.Item) map[string]int64 {
 	out := map[string]int64{}
 	for attr := range it {
@@ -141,7 +141,7 @@ func (w *world) compare() string {
 			s, err := ledger.DecodeSnapshot(it)
 			check.Must(w.t, err)
 			if others := ledger.MarksOf(it).Others(); len(others) > 0 {
-				fmt.Fprintf(&b, "%s: others seem to have counted %v\n", k.SK, others)
+				fmt.Fprintf(&b, "%s: counted as others' %v\n", k.SK, others)
 			}
 			for limit, n := range s.Counts {
 				if n != 0 {
@@ -153,9 +153,9 @@ func (w *world) compare() string {
 	return b.String() + differences(got, w.naive())
 }
 
-// Usage equals the growth of the counters in every window, whatever records and states are lost, if
-// a later record of the bucket is seen.
-func TestUsageHealsFromWhatIsLost(t *testing.T) {
+// Usage equals the growth of the counters in every window, whatever records and states are lost,
+// once a later record of the bucket arrives.
+func TestUsageRecoversLostRecords(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		drops, losses    float64
@@ -186,8 +186,8 @@ func TestUsageHealsFromWhatIsLost(t *testing.T) {
 	}
 }
 
-// The worlds above must detect missing marks, generations and old images.
-func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
+// The worlds above must fail without marks, generations or old images.
+func TestPlantedDefectsOfRecoveryAreCaught(t *testing.T) {
 	without := func(attr string) func(*world) {
 		return func(w *world) {
 			w.deliver = func(recs []json.RawMessage) (out []json.RawMessage) {
@@ -203,7 +203,7 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		"the generation is ignored":         without("gn"),
 		"the beginning is ignored":          without("bn"),
 		"the old image of a gap is ignored": func(w *world) { w.deliver = withoutGaps() },
-		"what longer windows owe is lost": stores(func(_ *world, u *item.Update) {
+		"owed longer windows are lost": stores(func(_ *world, u *item.Update) {
 			if u.Key == ledger.OwedCursorKey() {
 				u.If = item.Exists("never")
 			}
@@ -213,8 +213,8 @@ func TestPlantedDefectsOfHealingAreCaught(t *testing.T) {
 		Sees(t, 20, 1, slices.Sorted(maps.Keys(plants))...)
 }
 
-// withoutGaps gives every record the new image of the previously delivered one as its old image,
-// like an aggregator that remembers instead.
+// withoutGaps replaces the old image of every record by the new image of the last delivered one,
+// like an aggregator that remembers images.
 func withoutGaps() func([]json.RawMessage) []json.RawMessage {
 	type record struct {
 		EventName string `json:"eventName"`
@@ -259,7 +259,7 @@ func (w *world) born(key item.Key, used int64) {
 	w.db.Store(it)
 }
 
-// put makes a client leave a bucket with a counter of whole tokens.
+// put makes a client store a bucket with a counter of whole tokens.
 func (w *world) put(key item.Key, generation, used int64) {
 	_, entity, _, shard, _ := layout.ParseBucketPK(key.PK)
 	b := w.bucket(entity, shard)
@@ -271,7 +271,7 @@ func (w *world) put(key item.Key, generation, used int64) {
 	w.db.Store(it)
 }
 
-// kind returns worlds of steps steps. setup changes the usual world, and plants defects.
+// kind returns worlds with so many steps. setup changes a world, and plants defects.
 func kind(t *testing.T, steps, worlds int, setup func(*world),
 	plants map[string]func(*world)) loadchecktest.Kind[*world] {
 	return loadchecktest.Kind[*world]{Steps: steps, Worlds: worlds, Short: (2*worlds + 4) / 5,
@@ -284,7 +284,7 @@ func kind(t *testing.T, steps, worlds int, setup func(*world),
 		}}
 }
 
-// plainly returns worlds without tumbling windows, in which the process also dies.
+// plainly makes a world without tumbling windows, in which the process also dies.
 func plainly(w *world) {
 	w.plain, w.crashes, w.trouble, w.oneIn, w.busy = true, true, true, 40, store.Conflict
 	w.agg.conf.Windows = w.agg.conf.Windows[:2]
@@ -300,7 +300,7 @@ func TestUsageIsExactUnderTrouble(t *testing.T) {
 	k.Keeps(t)
 }
 
-// I5: whichever write the process dies at, before or after it took effect.
+// I5: the process dies at any write, before or after it took effect.
 func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 	crashes := 0
 	for _, applied := range []bool{false, true} {
@@ -352,7 +352,7 @@ func (p planted) Write(ctx context.Context, w item.Write) (item.Item, error) {
 
 func isUsage(u item.Update) bool { return strings.HasPrefix(u.Key.SK, "#USAGE#") }
 
-// The suite above must detect each weakness.
+// The suite above must detect each of these defects.
 func TestPlantedDefectsAreCaught(t *testing.T) {
 	plants := map[string]func(*world){
 		"W9 the day and its first hour share a key": stores(func(_ *world, u *item.Update) {
@@ -370,7 +370,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 				return out
 			}
 		},
-		"W18 usage is added blindly": blindly,
+		"W18 usage is added without a condition": blindly,
 	}
 	kind(t, 150, 0, plainly, plants).Sees(t, 5, 1, slices.Sorted(maps.Keys(plants))...)
 }

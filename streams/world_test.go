@@ -23,41 +23,41 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// world is a history of buckets whose records reach the aggregator in batches, mostly in tumbling
-// windows. Records and states are permanently lost.
+// world is a history of buckets. Their records reach the aggregator in batches, mostly in tumbling
+// windows. Some records and states are lost for good.
 type world struct {
 	*rig
 	*loadchecktest.Run
 	lanes []*lane
 
-	drops, losses float64 // chance of a batch to be dropped, of a state to be lost
-	plain         bool    // no tumbling windows: a batch resumes where the response says, and may be repeated
+	drops, losses float64 // chance that a batch is dropped, that a state is lost
+	plain         bool    // no tumbling windows: a batch resumes as the response says, and may be repeated
 	crashes       bool    // without windows: the process dies in the middle of a batch
 	foreign       bool    // items have no generation
 	steady        bool    // no item is removed, no limit disappears, and nothing is given back
 	trouble       bool    // calls fail, and answers are lost
-	oneIn         int     // without windows: one call in this many each fails, or is slowed down by busy
+	oneIn         int     // without windows: one call in so many each fails, or is slowed down by busy
 	busy          store.Kind
-	again         int      // without windows: up to this many earlier records are repeated with a batch
+	again         int      // without windows: a batch repeats up to so many earlier records
 	behind        *laggard // the source of the aggregator's reads; nil: the table
 	deliver       func([]json.RawMessage) []json.RawMessage
 
-	lost map[int64]bool // changes that were never counted
+	lost map[int64]bool // never counted
 
-	steps, outageAt int // after this many steps, all records of a day are lost
+	steps, outageAt int // after outageAt steps, all records of a day are lost
 }
 
-// lane is a shard of the stream as read by an event source mapping: batches in order, with or
+// lane is a shard of the stream as an event source mapping reads it: batches in order, with or
 // without a tumbling window.
 type lane struct {
 	index, of int
-	all       []memdynamo.Change // its records up to read, which w.of updates
+	all       []memdynamo.Change // the records up to read, which w.of updates
 	read      int64
 	next      int
-	window    int64 // 0: none is open
+	window    int64 // 0: no window is open
 	state     []byte
-	held      []memdynamo.Change   // delivered and in the state
-	batches   [][]memdynamo.Change // without windows: all delivered batches
+	held      []memdynamo.Change   // delivered, and in the state
+	batches   [][]memdynamo.Change // all delivered batches, without windows
 }
 
 const tumblingWindow = 60_000
@@ -71,8 +71,8 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// split replaces the shards of the stream by others: their windows are counted first, like Lambda
-// ends the windows of a shard that ends.
+// split replaces the shards of the stream by others. First their windows are counted, as Lambda
+// does when a shard ends.
 func (w *world) split(n int) {
 	for _, l := range w.lanes {
 		w.finish(l)
@@ -85,7 +85,7 @@ func (w *world) split(n int) {
 	}
 }
 
-// of returns the records of a lane, reading only new ones.
+// of returns the records of a lane, and reads only new ones.
 func (w *world) of(l *lane) []memdynamo.Change {
 	for _, c := range w.since(l.read) {
 		l.read = c.Seq
@@ -108,7 +108,7 @@ func (w *world) act() {
 		if w.IntN(2) == 0 {
 			return
 		}
-		it = nil // created again immediately
+		it = nil // created again at once
 	}
 	if it == nil {
 		b := w.bucket(entity, shard)
@@ -202,8 +202,8 @@ func (w *world) step(l *lane) {
 	}
 }
 
-// stepPlain delivers a batch, parts of it twice, and advances the lane as the response says: not at
-// all without one.
+// stepPlain delivers a batch, parts of it twice. The lane advances as the response says, and
+// without a response not at all.
 func (w *world) stepPlain(l *lane, all []memdynamo.Change) {
 	from := max(0, l.next-w.IntN(1+w.again))
 	batch := all[from:min(len(all), l.next+1+w.IntN(10))]
@@ -223,7 +223,7 @@ func (w *world) stepPlain(l *lane, all []memdynamo.Change) {
 	}
 }
 
-// handlePlain handles records; ok is false if the process died without a response.
+// handlePlain handles records. It is not ok if the process died without a response.
 func (w *world) handlePlain(batch []memdynamo.Change) (out []byte, ok bool) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -284,7 +284,7 @@ func (w *world) invoke(l *lane, batch []memdynamo.Change, final bool) {
 	w.Count("invocations")
 	payload := windowed(w.deliver(records(batch)), l.state, final)
 	out, err := w.handle(payload)
-	for tries := 0; err != nil || w.IntN(8) == 0; tries++ { // failed, or the answer was lost
+	for tries := 0; err != nil || w.IntN(8) == 0; tries++ { // it failed, or the answer was lost
 		if err != nil && !w.trouble || tries > 100 {
 			w.t.Fatal(err)
 		}
@@ -321,7 +321,7 @@ func (w *world) handle(payload []byte) ([]byte, error) {
 	return w.agg.Invoke(ctx, payload)
 }
 
-// windowed returns the payload of an invocation within a tumbling window of a minute.
+// windowed returns the payload of an invocation in a tumbling window of a minute.
 func windowed(records []json.RawMessage, state []byte, final bool) []byte {
 	if state == nil {
 		state = []byte("{}")
@@ -365,7 +365,7 @@ func (w *world) End() {
 	for _, l := range w.lanes {
 		w.drain(l)
 	}
-	for range 2 { // the claim of a dead one must end
+	for range 2 { // the claim of a dead process must end
 		if w.plain {
 			break
 		}
@@ -380,7 +380,7 @@ func (w *world) End() {
 	w.Done["windows"] = len(w.naive())
 }
 
-// live runs steps steps, and brings the world to rest.
+// live runs so many steps, and brings the world to rest.
 func (w *world) live(steps int) {
 	for range steps {
 		w.Step()
@@ -391,7 +391,7 @@ func (w *world) live(steps int) {
 func (w *world) drain(l *lane) {
 	for tries := 0; l.next < len(w.of(l)) || l.window != 0; tries++ {
 		if tries > 10_000 {
-			w.t.Fatal("the lane does not come to its end")
+			w.t.Fatal("the lane does not end")
 		}
 		w.step(l)
 	}

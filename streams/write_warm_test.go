@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// unfaithful returns how the shard differs from its expected contents: the clients' state, plus an
+// unfaithful returns how a shard differs from its expected contents: the clients' state, and an
 // exact refill of every limit up to the shard's clock.
 func (r *rig) unfaithful(before table.Shard) string {
 	got := r.bucket(before.Entity, before.State.Shard).State
@@ -28,7 +28,8 @@ func (r *rig) unfaithful(before table.Shard) string {
 	return ""
 }
 
-// drain leaves entity e with little of each limit and returns it, with the payload of its stream.
+// drain leaves little of each limit of entity e. It returns the bucket, and the payload of its
+// stream.
 func (r *rig) drain() (table.Shard, []byte) {
 	r.take("e", 0, 400, 39_000)
 	payload := streamtest.PayloadOf(records(r.since(0))...)
@@ -48,9 +49,9 @@ func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
 	}
 }
 
-// A refill is planned again from what others have changed meanwhile, not repeated if they have
-// refilled, sent again if it was lost, and credited once if only its answer was.
-func TestRefillInTrouble(t *testing.T) {
+// A refill is planned again after changes of others, and not repeated if others have refilled. It
+// is sent again if it was lost, and credited once if only its answer was lost.
+func TestRefillsSurviveConflictsAndLostAnswers(t *testing.T) {
 	lost := func(applied bool) func(*rig) (bool, error) {
 		return func(*rig) (bool, error) { return applied, memdynamo.Fail(store.Unknown) }
 	}
@@ -104,8 +105,8 @@ func TestRefillInTrouble(t *testing.T) {
 	}
 }
 
-// A write that must be done once fails if its answer is lost each time.
-func TestOnceWithoutAnyAnswer(t *testing.T) {
+// A write that must be done once fails if its answer is lost at every attempt.
+func TestWritesWithoutAnyAnswerFail(t *testing.T) {
 	r := newRig(t)
 	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
 	r.invoked.Store(true)
@@ -127,7 +128,7 @@ func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 	r.wants(r.metrics.String(), `"Refills":0`)
 }
 
-// The earlier defect W17: only short limits are credited.
+// The earlier defect W17: only limits that are short are credited.
 func TestPlantedW17IsCaught(t *testing.T) {
 	r := newRig(t)
 	before, payload := r.drain()
@@ -145,8 +146,8 @@ func TestPlantedW17IsCaught(t *testing.T) {
 	t.Logf("caught:\n%s", diff)
 }
 
-// D5: a hot bucket doubles, the stream shows the growth, the others follow, and the shares always
-// add up.
+// D5: a hot bucket doubles. The stream shows the growth, the other shards follow, and the shares
+// always add up.
 func TestHotBucketSplitsAndPropagates(t *testing.T) {
 	r := newRig(t)
 	hot := r.bucket("e", 0)

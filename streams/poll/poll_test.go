@@ -20,13 +20,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// source is a stream whose shards hold records with sequence numbers; the emulators
-// have one shard only. Reads bring two records.
+// source is a stream whose shards have records with sequence numbers; in the emulators, a stream
+// has only one shard. A read returns two records.
 type source struct {
 	mu      sync.Mutex
 	shards  []*part
-	trimmed string // sequence number that is gone
-	expired int    // reads that find their iterator expired
+	trimmed string // sequence number that is trimmed
+	expired int    // reads whose iterator has expired
 	reads   int
 	lists   int
 	silent  int // lists that fail
@@ -113,7 +113,7 @@ func (s *source) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInp
 	return out, nil
 }
 
-// function notes what it is given, and answers as it is told.
+// function records its payloads, and answers as configured.
 type function struct {
 	mu     sync.Mutex
 	got    []string
@@ -141,7 +141,8 @@ func (f *function) invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return []byte(`{"batchItemFailures":[]}`), nil
 }
 
-// What is older than From is passed over, whoever reads it again; the rest of the same read is not.
+// Records older than From are skipped, also when they are read again. Later records of the same
+// read are not skipped.
 func TestBeginsFromAnInstant(t *testing.T) {
 	from := time.Unix(1_700_000_000, 500_000_000)
 	at := func(s int) *time.Time { t := from.Truncate(time.Second).Add(time.Duration(s) * time.Second); return &t }
@@ -157,8 +158,7 @@ func TestBeginsFromAnInstant(t *testing.T) {
 	}
 }
 
-// play runs for a minute of a bubble and returns what the function was given and what
-// went wrong.
+// play runs for a minute in a bubble. It returns the payloads of the function, and the errors.
 func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed []string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -177,7 +177,7 @@ func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed [
 	return f.got, failed
 }
 
-// unanswered is a stream that answers nothing, or lists only, until its reader stops waiting.
+// unanswered is a stream that never answers, or answers only lists, until its reader stops waiting.
 type unanswered struct{ source }
 
 func (u *unanswered) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput,
@@ -195,8 +195,8 @@ func (u *unanswered) GetRecords(ctx context.Context, _ *dynamodbstreams.GetRecor
 	return nil, ctx.Err()
 }
 
-// The end of its context is no failure, whatever it waits for.
-func TestTheEndIsNoFailure(t *testing.T) {
+// The end of the context is not reported as a failure, whatever the reader waits for.
+func TestTheEndIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, shards := range [][]*part{nil, {{id: "a"}}} {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -209,9 +209,9 @@ func TestTheEndIsNoFailure(t *testing.T) {
 	})
 }
 
-// All of a shard comes before what follows it, also when that appears later; a parent
-// that is not listed any more is not waited for.
-func TestShardsInTheirOrder(t *testing.T) {
+// All records of a shard come before those of its children, also if the children appear later. A
+// parent that is no longer listed is not waited for.
+func TestChildShardsFollowTheirParents(t *testing.T) {
 	s := &source{shards: []*part{
 		{id: "child-a", parent: "root", sequences: []string{"11", "12"}, open: true},
 		{id: "child-b", parent: "root", sequences: []string{"21"}},
@@ -230,7 +230,8 @@ func TestShardsInTheirOrder(t *testing.T) {
 	}
 }
 
-// A shard that is listed no more is forgotten with the next list: reads of it fail for ten seconds at most.
+// A shard that is no longer listed is dropped with the next list, so its reads fail for at most ten
+// seconds.
 func TestUnlistedShardsAreForgotten(t *testing.T) {
 	s := &source{shards: []*part{{id: "a", open: true}, {id: "b", open: true}}}
 	_, failed := play(t, s, &function{}, func() { s.shards = s.shards[1:] })
@@ -239,8 +240,8 @@ func TestUnlistedShardsAreForgotten(t *testing.T) {
 	}
 }
 
-// What is reported as not done comes again from there on, and what had no answer
-// from where it was.
+// Records that are reported as not done are delivered again from there. Without an answer, the
+// whole batch is.
 func TestFailuresAreDeliveredAgain(t *testing.T) {
 	s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3", "4", "5"}, open: true}}}
 	f := &function{answer: func(batch int, _ string) ([]byte, error) {
@@ -266,9 +267,9 @@ func TestFailuresAreDeliveredAgain(t *testing.T) {
 	}
 }
 
-// A shard is read on at once after it had a record; after a read without one there is a pause of a
-// second. Three records are two reads; then 10 s have one at their beginning, and at each second.
-func TestPausesWhereThereIsNothingToRead(t *testing.T) {
+// A shard is read again at once after a read with records, and after a second otherwise. Three
+// records take two reads. Then there is one read at once and one each second, for 10 s.
+func TestReadsPauseWithoutRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3"}, open: true}}}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
@@ -280,8 +281,7 @@ func TestPausesWhereThereIsNothingToRead(t *testing.T) {
 	})
 }
 
-// What follows a shard is looked for and read at once when that ends, also when its last read had
-// no record.
+// When a shard ends, its children are listed and read at once, even if its last read had no record.
 func TestChildShardsAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "root"}, {id: "next", parent: "root", sequences: []string{"1"}}}}
@@ -303,7 +303,7 @@ func TestChildShardsAreReadAtOnce(t *testing.T) {
 	})
 }
 
-// slowWithout is a source that takes a while to answer that a shard has no record.
+// slowWithout is a source that answers late if a shard has no record.
 type slowWithout struct{ *source }
 
 func (s slowWithout) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput,
@@ -315,7 +315,7 @@ func (s slowWithout) GetRecords(ctx context.Context, in *dynamodbstreams.GetReco
 	return out, err
 }
 
-// A shard is read on at once after it had a record, although another that has none answers last.
+// A shard with records is read again at once, although another one without records answers later.
 func TestShardsAreReadIndependently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "idle", open: true}, {id: "busy", sequences: []string{"1", "2", "3"}, open: true}}}
@@ -323,12 +323,12 @@ func TestShardsAreReadIndependently(t *testing.T) {
 		defer stop()
 		check.Equal(t, Run(ctx, Options{Client: slowWithout{s}, Stream: "arn", Invoke: (&function{}).invoke}),
 			ctx.Err())
-		check.Equal(t, s.reads, 2*3, "reads, want three of each shard")
+		check.Equal(t, s.reads, 2*3, "reads")
 	})
 }
 
-// A list that fails is told, and tried again after a pause.
-func TestAListThatFailsIsTriedAgain(t *testing.T) {
+// A list that fails is reported, and tried again after a pause.
+func TestFailedListsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{silent: 3, shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
 		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
@@ -343,8 +343,8 @@ func TestAListThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A batch that takes longer than Timeout is given up, and comes again after a pause of Every.
-func TestABatchThatTakesTooLongComesAgain(t *testing.T) {
+// A batch that takes longer than Timeout is given up, and delivered again after a pause of Every.
+func TestSlowBatchesAreDeliveredAgain(t *testing.T) {
 	for _, o := range []Options{{}, {Timeout: 5 * time.Second, Every: 2 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			each := cmp.Or(o.Timeout, time.Minute) + cmp.Or(o.Every, time.Second)
@@ -366,9 +366,9 @@ func TestABatchThatTakesTooLongComesAgain(t *testing.T) {
 	}
 }
 
-// An iterator that has expired is opened again behind what is done; where that is gone,
-// at the oldest record.
-func TestIteratorsExpireAndRecordsGo(t *testing.T) {
+// An expired iterator is opened again after the last finished record. If that is trimmed, it is
+// opened at the oldest record.
+func TestExpiredIteratorsAreReopened(t *testing.T) {
 	s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2"}, open: true}}}
 	got, failed := play(t, s, &function{}, func() {
 		s.expired = 1
@@ -392,7 +392,7 @@ func TestLowestFailureCounts(t *testing.T) {
 	for _, n := range []string{"98", "99", "100"} {
 		records = append(records, types.Record{Dynamodb: &types.StreamRecord{SequenceNumber: aws.String(n)}})
 	}
-	records = append(records, types.Record{}) // one that says nothing
+	records = append(records, types.Record{}) // a record without contents
 	if due := (&reader{}).due(records); len(due) != 4 {
 		t.Errorf("%d of 4 records", len(due))
 	}
@@ -416,7 +416,7 @@ func TestLowestFailureCounts(t *testing.T) {
 	}
 }
 
-// Every type of value is written as DynamoDB does.
+// Every type of value is encoded like DynamoDB's.
 func TestPayload(t *testing.T) {
 	created := time.Unix(1_700_000_000, 0)
 	got, err := payloadOf("arn", []types.Record{{
