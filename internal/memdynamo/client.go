@@ -23,19 +23,7 @@ type Client struct{ db *DB }
 // Client returns the table's client. It ignores the table's name in requests.
 func (db *DB) Client() *Client { return &Client{db} }
 
-type (
-	options = func(*dynamodb.Options)
-	names   = map[string]string
-)
-
-// write performs one write.
-func (c *Client) write(ctx context.Context, op OpName, e expressions) (item.Item, error) {
-	w, err := e.write(op)
-	if err != nil {
-		return nil, err
-	}
-	return c.db.Write(ctx, w)
-}
+type options = func(*dynamodb.Options)
 
 // answer returns the output of a call, or its error as the SDK's.
 func answer[T any](out *T, err error) (*T, error) {
@@ -45,16 +33,22 @@ func answer[T any](out *T, err error) (*T, error) {
 	return out, nil
 }
 
-func fromRequest(key, it item.Item, update, cond *string, n names, values item.Item) expressions {
-	return expressions{key, it, aws.ToString(update), aws.ToString(cond), n, values}
+// write performs one write.
+func (c *Client) write(ctx context.Context, t types.TransactWriteItem) (item.Item, error) {
+	w, err := parseWrite(t)
+	if err != nil {
+		return nil, err
+	}
+	return c.db.Write(ctx, w)
 }
 
 // UpdateItem performs an update.
 func (c *Client) UpdateItem(
 	ctx context.Context, in *dynamodb.UpdateItemInput, _ ...options,
 ) (*dynamodb.UpdateItemOutput, error) {
-	after, err := c.write(ctx, UpdateItem, fromRequest(in.Key, nil, in.UpdateExpression, in.ConditionExpression,
-		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
+	after, err := c.write(ctx, types.TransactWriteItem{Update: &types.Update{Key: in.Key,
+		UpdateExpression: in.UpdateExpression, ConditionExpression: in.ConditionExpression,
+		ExpressionAttributeNames: in.ExpressionAttributeNames, ExpressionAttributeValues: in.ExpressionAttributeValues}})
 	return answer(&dynamodb.UpdateItemOutput{Attributes: after}, err)
 }
 
@@ -62,8 +56,9 @@ func (c *Client) UpdateItem(
 func (c *Client) PutItem(
 	ctx context.Context, in *dynamodb.PutItemInput, _ ...options,
 ) (*dynamodb.PutItemOutput, error) {
-	_, err := c.write(ctx, PutItem, fromRequest(nil, in.Item, nil, in.ConditionExpression,
-		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
+	_, err := c.write(ctx, types.TransactWriteItem{Put: &types.Put{Item: in.Item,
+		ConditionExpression:      in.ConditionExpression,
+		ExpressionAttributeNames: in.ExpressionAttributeNames, ExpressionAttributeValues: in.ExpressionAttributeValues}})
 	return answer(&dynamodb.PutItemOutput{}, err)
 }
 
@@ -71,8 +66,9 @@ func (c *Client) PutItem(
 func (c *Client) DeleteItem(
 	ctx context.Context, in *dynamodb.DeleteItemInput, _ ...options,
 ) (*dynamodb.DeleteItemOutput, error) {
-	_, err := c.write(ctx, DeleteItem, fromRequest(in.Key, nil, nil, in.ConditionExpression,
-		in.ExpressionAttributeNames, in.ExpressionAttributeValues))
+	_, err := c.write(ctx, types.TransactWriteItem{Delete: &types.Delete{Key: in.Key,
+		ConditionExpression:      in.ConditionExpression,
+		ExpressionAttributeNames: in.ExpressionAttributeNames, ExpressionAttributeValues: in.ExpressionAttributeValues}})
 	return answer(&dynamodb.DeleteItemOutput{}, err)
 }
 
@@ -82,35 +78,13 @@ func (c *Client) TransactWriteItems(
 ) (*dynamodb.TransactWriteItemsOutput, error) {
 	var writes []item.Write
 	for _, t := range in.TransactItems {
-		w, err := inTransaction(t)
+		w, err := parseWrite(t)
 		if err != nil {
 			return nil, apiError(err)
 		}
 		writes = append(writes, w)
 	}
 	return answer(&dynamodb.TransactWriteItemsOutput{}, c.db.Transact(ctx, aws.ToString(in.ClientRequestToken), writes))
-}
-
-func inTransaction(t types.TransactWriteItem) (item.Write, error) {
-	switch {
-	case t.Update != nil:
-		u := t.Update
-		return fromRequest(u.Key, nil, u.UpdateExpression, u.ConditionExpression, u.ExpressionAttributeNames,
-			u.ExpressionAttributeValues).write(UpdateItem)
-	case t.Put != nil:
-		p := t.Put
-		return fromRequest(nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames,
-			p.ExpressionAttributeValues).write(PutItem)
-	case t.Delete != nil:
-		d := t.Delete
-		return fromRequest(d.Key, nil, nil, d.ConditionExpression, d.ExpressionAttributeNames,
-			d.ExpressionAttributeValues).write(DeleteItem)
-	case t.ConditionCheck != nil:
-		k := t.ConditionCheck
-		return fromRequest(k.Key, nil, nil, k.ConditionExpression, k.ExpressionAttributeNames,
-			k.ExpressionAttributeValues).write("ConditionCheck")
-	}
-	return nil, invalid("a transaction with nothing in one of its places")
 }
 
 // BatchGetItem returns the items at keys.

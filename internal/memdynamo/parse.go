@@ -12,14 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// expressions are the parts of a request for one write.
-type expressions struct {
-	Key, Item         item.Item
-	Update, Condition string
-	Names             map[string]string
-	Values            item.Item
-}
-
 // errInvalid means that internal/item cannot have rendered the request.
 var errInvalid = errors.New("not valid")
 
@@ -27,24 +19,29 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }
 
-// write returns the write of a request, or a Check for an operation that does not write. The error
-// is errInvalid.
-func (e expressions) write(op OpName) (item.Write, error) {
-	p := &parser{names: e.Names, values: e.Values}
-	cond, err := p.condition(e.Condition)
-	if err != nil {
-		return nil, err
+// parseWrite returns the write of a request, which is like a part of a transaction. The error is
+// errInvalid.
+func parseWrite(t types.TransactWriteItem) (w item.Write, err error) {
+	in := new(parser)
+	switch u, p, d, c := t.Update, t.Put, t.Delete, t.ConditionCheck; {
+	case u != nil:
+		in.names, in.values = u.ExpressionAttributeNames, u.ExpressionAttributeValues
+		change := item.Update{Key: item.KeyOf(u.Key), If: in.condition(u.ConditionExpression)}
+		in.update(&change, aws.ToString(u.UpdateExpression))
+		w = change
+	case p != nil:
+		in.names, in.values = p.ExpressionAttributeNames, p.ExpressionAttributeValues
+		w = item.Put{Item: p.Item, If: in.condition(p.ConditionExpression)}
+	case d != nil:
+		in.names, in.values = d.ExpressionAttributeNames, d.ExpressionAttributeValues
+		w = item.Delete{Key: item.KeyOf(d.Key), If: in.condition(d.ConditionExpression)}
+	case c != nil:
+		in.names, in.values = c.ExpressionAttributeNames, c.ExpressionAttributeValues
+		w = item.Check{Key: item.KeyOf(c.Key), If: in.condition(c.ConditionExpression)}
+	default:
+		return nil, invalid("a transaction with nothing in one of its places")
 	}
-	key := item.KeyOf(e.Key)
-	switch op {
-	case UpdateItem:
-		return p.update(item.Update{Key: key, If: cond}, e.Update)
-	case PutItem:
-		return item.Put{Item: e.Item, If: cond}, nil
-	case DeleteItem:
-		return item.Delete{Key: key, If: cond}, nil
-	}
-	return item.Check{Key: key, If: cond}, nil
+	return w, in.err
 }
 
 // parseQuery returns the query of a request. The error is errInvalid if item.Query cannot have
@@ -73,6 +70,7 @@ type parser struct {
 
 	words []string // the remaining words
 	odd   bool     // the expression cannot be parsed
+	err   error    // of the first such expression
 }
 
 // words splits an expression into names, values, operators, parentheses and commas.
@@ -118,20 +116,19 @@ func (p *parser) value() item.Value {
 }
 
 // read parses a whole expression.
-func (p *parser) read(expression string, parse func()) error {
+func (p *parser) read(expression string, parse func()) {
 	p.words = words(expression)
-	if parse(); p.odd || len(p.words) > 0 {
-		return invalid("expression %q is not understood", expression)
+	if parse(); p.err == nil && (p.odd || len(p.words) > 0) {
+		p.err = invalid("expression %q is not understood", expression)
 	}
-	return nil
 }
 
-// condition parses a condition; nil for an empty expression.
-func (p *parser) condition(expression string) (c item.Cond, err error) {
-	if expression != "" {
-		err = p.read(expression, func() { c = p.any() })
+// condition parses a condition; nil for none.
+func (p *parser) condition(expression *string) (c item.Cond) {
+	if aws.ToString(expression) != "" {
+		p.read(*expression, func() { c = p.any() })
 	}
-	return c, err
+	return c
 }
 
 func (p *parser) any() item.Cond { return p.joined("OR", p.all, item.Any) }
@@ -183,16 +180,15 @@ func (p *parser) argument() string {
 }
 
 // update parses the changes of an update.
-func (p *parser) update(u item.Update, expression string) (item.Update, error) {
-	err := p.read(expression, func() {
+func (p *parser) update(u *item.Update, expression string) {
+	p.read(expression, func() {
 		for len(p.words) > 0 {
 			verb := p.next()
-			for p.action(&u, verb); p.took(","); {
-				p.action(&u, verb)
+			for p.action(u, verb); p.took(","); {
+				p.action(u, verb)
 			}
 		}
 	})
-	return u, err
 }
 
 func (p *parser) action(u *item.Update, verb string) {
