@@ -93,7 +93,7 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 	table := e.Table(t)
 	w := &world{t: t, db: e.DynamoDB(), table: table.Name, mappings: map[string]*eventsource.Mapping{},
 		got: map[string][]string{}}
-	w.sweeper = ttl.New(w.db, table)
+	w.sweeper = ttl.New(e, table)
 	for _, name := range []string{"aggregator", "archiver"} {
 		function, err := tablespec.Deployed(name)
 		check.Must(t, err)

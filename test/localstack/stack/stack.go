@@ -124,7 +124,7 @@ func (s *Stack) start(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	s.Table, s.Stream, s.Sweeper = table.Name, table.StreamARN, ttl.New(db, table)
+	s.Table, s.Stream, s.Sweeper = table.Name, table.StreamARN, ttl.New(s.Engine, table)
 	for _, name := range []string{Aggregator, Archiver} {
 		if err := s.startFunction(name, o); err != nil {
 			return fmt.Errorf("function %q: %w", name, err)

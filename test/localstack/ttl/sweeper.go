@@ -10,22 +10,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limitertable"
+	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
 // Sweeper sweeps one table. New makes one; it is safe for concurrent use.
 type Sweeper struct {
-	db        *dynamodb.Client
+	engine    *engine.Engine
+	store     store.Store
 	table     string
 	attribute string
 
@@ -35,54 +35,39 @@ type Sweeper struct {
 
 // New returns a sweeper for a table. Items expire by the number in its time-to-live attribute,
 // epoch seconds; items without it never do.
-func New(db *dynamodb.Client, of limitertable.Description) *Sweeper {
-	return &Sweeper{db: db, table: of.Name, attribute: of.Spec.TTLAttribute, deleted: map[deletion]bool{}}
+func New(e *engine.Engine, of limitertable.Description) *Sweeper {
+	return &Sweeper{engine: e, store: store.NewDynamo(e.DynamoDB(), of.Name), table: of.Name,
+		attribute: of.Spec.TTLAttribute, deleted: map[deletion]bool{}}
 }
 
 // Sweep deletes every item that expired before now, in epoch ms, and returns how many it deleted. A
 // later instant simulates that time has passed. It does not delete an item that was changed between
 // the scan and the delete.
-func (s *Sweeper) Sweep(ctx context.Context, now int64) (int, error) {
-	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
-		TableName:                aws.String(s.table),
-		ConsistentRead:           aws.Bool(true),
-		FilterExpression:         aws.String("#ttl < :now AND attribute_type(#ttl, :number)"),
-		ExpressionAttributeNames: map[string]string{"#ttl": s.attribute},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":now": number(now / 1000),
-			":number": &types.AttributeValueMemberS{Value: "N"}},
-	})
-	swept := 0
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return swept, fmt.Errorf("scan table %q: %w", s.table, err)
+func (s *Sweeper) Sweep(ctx context.Context, now int64) (swept int, err error) {
+	items, err := s.engine.Items(ctx, s.table)
+	for _, it := range items {
+		if at, ok, err := item.Int(it, s.attribute); err != nil || !ok || at >= now/1000 {
+			continue
 		}
-		for _, it := range page.Items {
-			deleted, err := s.remove(ctx, it)
-			if err != nil {
-				return swept, fmt.Errorf("delete expired item of table %q: %w", s.table, err)
-			}
-			if deleted {
-				swept++
-			}
+		deleted, err := s.remove(ctx, it)
+		if err != nil {
+			return swept, fmt.Errorf("delete expired item of table %q: %w", s.table, err)
+		}
+		if deleted {
+			swept++
 		}
 	}
-	return swept, nil
+	return swept, err
 }
 
 // remove deletes the item if it is unchanged since the scan.
 func (s *Sweeper) remove(ctx context.Context, it item.Item) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName:                 aws.String(s.table),
-		Key:                       item.Item{item.AttrPK: it[item.AttrPK], item.AttrSK: it[item.AttrSK]},
-		ConditionExpression:       aws.String("#ttl = :seen"),
-		ExpressionAttributeNames:  map[string]string{"#ttl": s.attribute},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":seen": it[s.attribute]},
-	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	unchanged := item.Compare(s.attribute, item.Eq, it[s.attribute])
+	_, err := s.store.Write(ctx, item.Delete{Key: item.KeyOf(it), If: unchanged})
 	s.deleted[s.deletion(it)] = err == nil
-	if _, lost := errors.AsType[*types.ConditionalCheckFailedException](err); lost {
+	if _, changed := errors.AsType[*store.Refused](err); changed {
 		return false, nil
 	}
 	return err == nil, err
@@ -117,8 +102,4 @@ func (s *Sweeper) deletion(it item.Item) deletion {
 		d.expires = n.Value
 	}
 	return d
-}
-
-func number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 	"github.com/zeroae/zae-limiter-go/test/localstack/eventsource"
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
@@ -28,7 +29,7 @@ func TestSweepsAndStamps(t *testing.T) {
 			ctx := t.Context()
 			e := engine.ForTest(t, kind)
 			db, created := e.DynamoDB(), e.Table(t)
-			s, table := New(db, created), created.Name
+			s, table := New(e, created), created.Name
 			var mu sync.Mutex
 			removed := map[string]string{}
 			settings := eventsource.DefaultSettings()
@@ -55,20 +56,20 @@ func TestSweepsAndStamps(t *testing.T) {
 
 			now := time.Now().UnixMilli()
 			for name, ttl := range map[string]types.AttributeValue{
-				"past":    number(now/1000 - 10),
-				"by hand": number(now/1000 - 10),
-				"soon":    number(now/1000 + 3600),
+				"past":    item.N(now/1000 - 10),
+				"by hand": item.N(now/1000 - 10),
+				"soon":    item.N(now/1000 + 3600),
 				"text":    &types.AttributeValueMemberS{Value: "1"},
 				"never":   nil,
 			} {
-				item := key(name)
+				it := key(name)
 				// Forms that scan and stream may render differently.
-				item["details"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}}
-				item["set"] = &types.AttributeValueMemberSS{Value: []string{"b", "c", "a"}}
+				it["details"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}}
+				it["set"] = &types.AttributeValueMemberSS{Value: []string{"b", "c", "a"}}
 				if ttl != nil {
-					item["ttl"] = ttl
+					it["ttl"] = ttl
 				}
-				check.Must(t, check.Err(db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item})))
+				check.Must(t, check.Err(db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it})))
 			}
 			check.Must(t, check.Err(db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table,
 				Key: key("by hand")})))
@@ -86,8 +87,8 @@ func TestSweepsAndStamps(t *testing.T) {
 			out, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String(table)})
 			check.Must(t, err)
 			var left []string
-			for _, item := range out.Items {
-				left = append(left, item["SK"].(*types.AttributeValueMemberS).Value)
+			for _, it := range out.Items {
+				left = append(left, it["SK"].(*types.AttributeValueMemberS).Value)
 			}
 			slices.Sort(left)
 			check.Equal(t, strings.Join(left, " "), "never text", "left %v", left)
@@ -105,11 +106,11 @@ func key(sk string) map[string]types.AttributeValue {
 func TestARenewedItemIsLeftAlone(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	db, created := e.DynamoDB(), e.Table(t)
-	s, table := New(db, created), created.Name
+	s, table := New(e, created), created.Name
 	scanned := key("renewed")
-	scanned["ttl"] = number(5)
+	scanned["ttl"] = item.N(5)
 	renewed := key("renewed")
-	renewed["ttl"] = number(6)
+	renewed["ttl"] = item.N(6)
 	check.Must(t, check.Err(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: renewed})))
 	if deleted, err := s.remove(t.Context(), scanned); deleted || err != nil || s.deleted[s.deletion(scanned)] {
 		t.Errorf("deleted %v, error %v, kept as %v", deleted, err, s.deleted)
