@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
@@ -33,7 +30,6 @@ var busyTenant = &tenant{entity: "busy", resource: "gpt-small", level: perCall,
 type busy struct {
 	granted int64
 	units   float64 // write units, including refused writes
-	excess  float64 // tokens admitted beyond the limit, in the worst window
 }
 
 // perGrant returns the write units per grant.
@@ -76,31 +72,4 @@ func (f *busyFleet) rest(ctx context.Context) {
 	for range f.limiters {
 		f.one(ctx, request{tenant: busyTenant})
 	}
-}
-
-// became returns the outcome of all requests.
-func (f *busyFleet) became() (busy, error) {
-	worst, err := worst(f.book, busyTenant.entity)
-	f.is.excess = float64(worst.Excess) / bucket.Milli
-	return f.is, err
-}
-
-func (b busy) print(say func(string, ...any)) {
-	say("\nA busy tenant whose %d processes take tokens ahead, and hold them for %v at most (Options.Ahead).",
-		busyProcesses, busyAhead)
-	say("demo: ahead granted=%d write_units=%.0f write_units_per_grant=%.3f worst_excess_tokens=%.3f bound=0",
-		b.granted, b.units, b.perGrant(), b.excess)
-}
-
-// verdict returns an error if the figures are bad.
-func (b busy) verdict() error {
-	switch {
-	case b.granted == 0:
-		return errors.New("the busy tenant was granted nothing")
-	case b.excess > 0:
-		return fmt.Errorf("the busy tenant was granted %.3f tokens too much", b.excess)
-	case b.perGrant() > mostBusy:
-		return fmt.Errorf("a grant of the busy tenant took %.2f write units, want at most %.2f", b.perGrant(), mostBusy)
-	}
-	return nil
 }

@@ -30,6 +30,7 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/internal/loadcheck"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
@@ -122,7 +123,7 @@ func (d *demo) say(format string, args ...any) {
 
 // play runs the phases one after the other. When it returns, everything that it started has ended.
 func (d *demo) play(ctx context.Context) (err error) {
-	t := &trouble{}
+	t := &trouble{begin: d.begin.UnixMilli()}
 	d.say("starting the emulators: dynoxide, S3, the Lambda runtime, event source mappings")
 	if d.rig, err = startRig(ctx, t); err != nil {
 		return err
@@ -265,19 +266,21 @@ func (d *demo) measure(ctx context.Context) error {
 		usage: []sums{stored.sums("rpm", pages), stored.sums("tpm", pages)},
 		hot:   s.watcher.hot().resharded, hotWrites: float64(d.writes) / d.rushed,
 		stored: stored.shards[[2]string{hotEntity, hotResource}], uneven: stored.uneven,
-		planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
+		busy: d.busy.is, planned: len(d.requests), leftOut: int(d.fleet.leftOut.Load()), lost: d.fleet.lost.Load(),
 		swept: d.swept, archive: checkArchive(d.audits, kept.Events),
 		kept:        strings.Contains(strings.Join(kept.Malformed, ""), malformedMark),
 		undelivered: s.aggregating.Stats().Dropped + s.archiving.Stats().Dropped,
 	}
-	if r.busy, err = d.busy.became(); err != nil {
+	all, err := d.book.Judge(0, false)
+	if err != nil {
 		return err
 	}
-	if r.worst, err = worst(d.book, ""); err != nil {
-		return err
-	}
-	if r.worstHot, err = worst(d.book, hotEntity); err != nil {
-		return err
+	for entity, to := range map[string]*loadcheck.Judged{
+		"": &r.worst, hotEntity: &r.worstHot, busyTenant.entity: &r.worstBusy,
+	} {
+		if *to, err = worst(all, entity); err != nil {
+			return err
+		}
 	}
 	r.writesPer, r.writes, r.records = writesPerThousand(s)
 	r.trouble, r.missing = s.trouble.report(s)

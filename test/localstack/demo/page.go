@@ -20,14 +20,9 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"nu
 // machine-readable form.
 type page struct {
 	Story   story
-	Passed  bool
 	Picture template.HTML
-	Bars    []bar
 	Summary string
 }
-
-// Sent is how many requests of the workload were sent.
-func (p page) Sent() int { return p.Story.Planned - p.Story.LeftOut }
 
 // margin describes how close a figure came to its bound, excess tokens above it.
 func margin(excess float64) string {
@@ -38,16 +33,9 @@ func margin(excess float64) string {
 	return fmt.Sprintf("%.3g tokens %s its bound", math.Abs(excess), side)
 }
 
-// bar is a limit: the admitted part of its allowance. Tenant is empty after the tenant's first bar.
-type bar struct {
-	grants
-	Tenant  string
-	Percent float64
-}
-
 // writePage writes the story as one self-contained page.
 func writePage(w io.Writer, r story, summary string) error {
-	p := page{Story: r, Passed: len(r.Why) == 0, Bars: barsOf(r.Tenants), Summary: summary}
+	p := page{Story: r, Summary: summary}
 	if len(r.Hot) > 0 {
 		var drawn strings.Builder
 		if err := drawPicture(&drawn, r, ofThePage); err != nil {
@@ -68,19 +56,4 @@ func savePage(path string, r story, summary string) error {
 		return err
 	}
 	return os.WriteFile(path, []byte(out.String()), 0o644)
-}
-
-// barsOf converts grants, sorted by tenant, to bars.
-func barsOf(all []grants) (out []bar) {
-	last := ""
-	for _, g := range all {
-		b := bar{grants: g, Tenant: g.Entity + " on " + g.Resource, Percent: 100 * g.Admitted / max(g.Allowed, 1)}
-		if b.Tenant == last {
-			b.Tenant = ""
-		} else {
-			last = b.Tenant
-		}
-		out = append(out, b)
-	}
-	return out
 }

@@ -21,6 +21,7 @@ type result struct {
 	usage       []sums // of rpm and tpm
 	worst       loadcheck.Judged
 	worstHot    loadcheck.Judged // of the hot bucket
+	worstBusy   loadcheck.Judged // of the busy tenant
 	busy        busy
 	writesPer   float64
 	writes      int
@@ -81,9 +82,10 @@ func (r result) verdict() []string {
 	fail(r.hotDenied == 0, "the hot bucket denied nothing: its limit was never reached, which proves little")
 	fail(r.ends.Adjusted == 0 || r.ends.RolledBack == 0, "want both adjusted and rolled back leases")
 	fail(r.worst.Excess > 0, "%s on %s admitted too much: %v", r.worst.Entity, r.worst.Resource, r.worst.Result)
-	if err := r.busy.verdict(); err != nil {
-		fail(true, "%v", err)
-	}
+	fail(r.busy.granted == 0, "the busy tenant was granted nothing")
+	fail(r.worstBusy.Excess > 0, "the busy tenant was granted %s tokens too much", bucket.Tokens(r.worstBusy.Excess))
+	fail(r.busy.perGrant() > mostBusy, "a grant of the busy tenant took %.2f write units, want at most %.2f",
+		r.busy.perGrant(), mostBusy)
 	// A machine that is too slow does not exhaust the meter.
 	fail(r.hot.most < 2 && r.hotWrites > 2*hotWCU, "the hot bucket did not split under %.0f writes a second", r.hotWrites)
 	fail(r.hot.end != 1 || r.stored != 1 || r.hot.merges != r.hot.splits,
@@ -127,7 +129,10 @@ func (r result) print(w io.Writer) {
 		r.worst.Resource, r.worst.Limit, margin(float64(r.worst.Excess)/bucket.Milli), r.hot.most,
 		margin(float64(r.worstHot.Excess)/bucket.Milli))
 	say("demo: worst_excess_tokens=%s bound=0", bucket.Tokens(r.worst.Excess))
-	r.busy.print(say)
+	say("\nA busy tenant whose %d processes take tokens ahead, and hold them for %v at most (Options.Ahead).",
+		busyProcesses, busyAhead)
+	say("demo: ahead granted=%d write_units=%.0f write_units_per_grant=%.3f worst_excess_tokens=%s bound=0",
+		r.busy.granted, r.busy.units, r.busy.perGrant(), bucket.Tokens(r.worstBusy.Excess))
 	say("\nThe aggregator's writes (%d for %d records of bucket changes).", r.writes, r.records)
 	say("demo: writes_per_1000_records=%.0f", r.writesPer)
 	say("\nShards. The hot bucket began with a write meter of %d per second instead of 1000, so that "+
@@ -159,12 +164,11 @@ func last(why []string) (line string, code int) {
 }
 
 // worst returns the worst window over all limits of an entity, or of all tenants for "".
-func worst(l *clients.Book, entity string) (loadcheck.Judged, error) {
-	all, err := l.Judge(0, false)
+func worst(all loadcheck.Judgement, entity string) (loadcheck.Judged, error) {
 	others := func(j loadcheck.Judged) bool { return entity != "" && j.Entity != entity }
-	worst, ok := slices.DeleteFunc(all, others).Worst()
-	if err == nil && !ok {
-		err = errors.New("no request was granted")
+	worst, ok := slices.DeleteFunc(slices.Clone(all), others).Worst()
+	if !ok {
+		return worst, errors.New("no request was granted")
 	}
-	return worst, err
+	return worst, nil
 }

@@ -58,7 +58,7 @@ func startRig(ctx context.Context, t *trouble) (*rig, error) {
 		aggregating: s.Functions[stack.Aggregator].Mapping, archiving: s.Functions[stack.Archiver].Mapping,
 	}
 	t.watch(s.Proxy, r.aggregator, r.aggregating)
-	if r.watcher, err = watch(s); err != nil {
+	if r.watcher, err = watch(s, t.begin); err != nil {
 		r.stop()
 		return nil, err
 	}

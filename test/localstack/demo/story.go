@@ -25,11 +25,18 @@ type story struct {
 	Incidents []incident
 }
 
+// Sent is how many requests of the workload were sent.
+func (s story) Sent() int { return s.Planned - s.LeftOut }
+
 // grants is how much one limit of one tenant admitted, and its allowance.
 type grants struct {
 	Entity, Resource, Limit string
 	Admitted, Allowed       float64
 }
+
+// Tenant names the tenant, and Percent is the admitted part of its allowance.
+func (g grants) Tenant() string   { return g.Entity + " on " + g.Resource }
+func (g grants) Percent() float64 { return 100 * g.Admitted / max(g.Allowed, 1) }
 
 // step is the hot bucket's number of shards from an instant on.
 type step struct {
@@ -68,21 +75,17 @@ func byKind(all []incident, until float64) (out []faults) {
 func (d *demo) story(why []string) story {
 	begin := d.begin.UnixMilli()
 	hot := loadcheck.Account{Entity: hotEntity, Resource: hotResource, Limit: hotLimit}
-	since := func(ms int64) float64 { return max(0, float64(ms-begin)/1000) }
-	out := story{
+	return story{
 		Date: d.begin.UTC().Format("2006-01-02 15:04 UTC"), About: d.about, Why: why,
-		Planned: d.result.planned, LeftOut: d.result.leftOut, Rush: since(d.calmed), Seconds: since(now()),
+		Planned: d.result.planned, LeftOut: d.result.leftOut, Rush: since(begin, d.calmed), Seconds: since(begin, now()),
 		Tenants: grantsOf(d.book, d.calmed, d.busied),
 		Hot:     sumsOf(d.book.Page(hot), d.book.Asked(hot), begin, now()),
+		Shards:  d.rig.watcher.hot().steps, Incidents: d.rig.trouble.seen(),
 	}
-	for _, m := range d.rig.watcher.hot().moments {
-		out.Shards = append(out.Shards, step{since(m.at), m.shards})
-	}
-	for _, i := range d.rig.trouble.seen() {
-		out.Incidents = append(out.Incidents, incident{since(i.at), i.kind})
-	}
-	return out
 }
+
+// since returns the time from begin to an instant, both in epoch ms, in seconds.
+func since(begin, at int64) float64 { return max(0, float64(at-begin)/1000) }
 
 // grantsOf returns how much every limit admitted, tenant by tenant, and how much it allowed from
 // its first request until the last answer in that phase. Phases end at the given instants, epoch ms.

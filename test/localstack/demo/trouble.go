@@ -44,7 +44,8 @@ type trouble struct {
 	malformed  int        // malformed records put into batches
 	outages    int        // times the clients could not reach the table
 	archived2x int        // batches of the archiver delivered twice
-	incidents  []happened // in order
+	begin      int64      // of the run, epoch ms
+	incidents  []incident // in order
 	hits       [2]int     // of throttles and lost answers, as far as they are incidents
 
 	throttles, storm, lostAcquires, lostSettlements *fault.Rule
@@ -185,14 +186,10 @@ const (
 	tableAway        = "table out of reach"
 )
 
-// happened is a fault of some kind at an instant, epoch milliseconds.
-type happened struct {
-	at   int64
-	kind string
-}
-
 // note records a fault. The lock is held.
-func (t *trouble) note(kind string) { t.incidents = append(t.incidents, happened{now(), kind}) }
+func (t *trouble) note(kind string) {
+	t.incidents = append(t.incidents, incident{since(t.begin, now()), kind})
+}
 
 // sample records the faults that have affected clients since the last call.
 func (t *trouble) sample() {
@@ -208,7 +205,7 @@ func (t *trouble) sample() {
 }
 
 // seen returns the incidents so far.
-func (t *trouble) seen() []happened {
+func (t *trouble) seen() []incident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.incidents)

@@ -28,23 +28,25 @@ type watcher struct {
 	now     int64                       // when it was created, epoch ms
 	retired map[loadcheck.Account]int64 // counters of shards that were merged, in whole tokens
 
-	// Of the hot bucket:
-	shards  map[int]int // the count on each existing shard
-	moments []moment
-	writes  int
-	splits  int // shards added after the first
-	merges  int // shards removed
+	begin  int64       // of the run, epoch ms
+	shards map[int]int // of the hot bucket: the count on each existing shard
+	seen   history
 }
 
-// moment is the hot bucket's number of shards from an instant on, epoch ms.
-type moment struct {
-	at     int64
-	shards int
+// resharded is how the hot bucket's shards were added and removed: the greatest number of them, the
+// count on shard 0, which is 0 before its first record, shards added after the first, and removed.
+type resharded struct{ most, end, splits, merges int }
+
+// history is the hot bucket's history so far.
+type history struct {
+	resharded
+	steps  []step // in order
+	writes int
 }
 
-// watch begins to read the stack's stream.
-func watch(s *stack.Stack) (*watcher, error) {
-	w := &watcher{shards: map[int]int{}, retired: map[loadcheck.Account]int64{}}
+// watch begins to read the stack's stream, in a run that began at an instant.
+func watch(s *stack.Stack, begin int64) (*watcher, error) {
+	w := &watcher{begin: begin, shards: map[int]int{}, retired: map[loadcheck.Account]int64{}}
 	settings := eventsource.DefaultSettings()
 	settings.BatchSize = 1000
 	var err error
@@ -87,18 +89,20 @@ func (w *watcher) see(c *stream.Change) {
 	if c.New.Entity != hotEntity || c.New.Resource != hotResource {
 		return
 	}
-	w.writes++
+	h := &w.seen
+	h.writes++
 	if k := c.New.State.Shard; gone {
 		delete(w.shards, k)
-		w.merges++
+		h.merges++
 	} else {
 		if c.Operation == stream.Insert && k > 0 {
-			w.splits++
+			h.splits++
 		}
 		w.shards[k] = c.New.State.Count()
 	}
-	if n := len(w.moments); n == 0 || w.moments[n-1].shards != len(w.shards) {
-		w.moments = append(w.moments, moment{at, len(w.shards)})
+	h.most, h.end = max(h.most, len(w.shards)), w.shards[0]
+	if n := len(h.steps); n == 0 || h.steps[n-1].Shards != len(w.shards) {
+		h.steps = append(h.steps, step{since(w.begin, at), len(w.shards)})
 	}
 }
 
@@ -113,23 +117,12 @@ func (w *watcher) instant(c *stream.Change) int64 {
 	return w.now
 }
 
-// resharded is how the hot bucket's shards were added and removed.
-type resharded struct{ most, end, splits, merges int }
-
-// history is the hot bucket's history so far.
-type history struct {
-	resharded          // end is the count on shard 0: 0 before its first record
-	moments   []moment // in order
-	writes    int
-}
-
+// hot returns the hot bucket's history.
 func (w *watcher) hot() history {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := history{resharded{end: w.shards[0], splits: w.splits, merges: w.merges}, slices.Clone(w.moments), w.writes}
-	for _, m := range h.moments {
-		h.most = max(h.most, m.shards)
-	}
+	h := w.seen
+	h.steps = slices.Clone(h.steps)
 	return h
 }
 
