@@ -31,7 +31,6 @@ const (
 // its next record. A shard that was left behind is left to its clients, to the next batch with a
 // record of shard 0, or to its next minute. Reporting such a record as not done would delay all
 // records after it.
-// up the records of everybody behind it.
 func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	malformed []stream.Malformed) []*function.Job {
 	var required, reshardings, refills, lifetimes []*function.Job
@@ -61,7 +60,7 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	}
 	for _, l := range p.Lifetimes {
 		lifetimes = append(lifetimes, newJob(jobLifetime, l.Resume(), l.Entity, l.Resource,
-			func(ctx context.Context) (int, error) { return a.once(ctx, l.Update) }))
+			func(ctx context.Context) (int, error) { return a.once(ctx, l.Update, attempts) }))
 	}
 	return slices.Concat(inOrder(required), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
 }

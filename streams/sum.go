@@ -146,15 +146,10 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 // refusal means that another process has done so, or that the day has changed since: the next sum
 // of the day checks again.
 func (a *Aggregator) replace(ctx context.Context, s *usage.Summing) (writes int, err error) {
-	u, due := s.Replaced()
-	if !due {
-		return 0, nil
+	if u, due := s.Replaced(); due {
+		return a.once(ctx, u, usageAttempts)
 	}
-	if _, err = a.write(ctx, u, usageAttempts); err == nil {
-		return 1, nil
-	}
-	_, _, giveUp := again(ctx, err)
-	return 0, giveUp
+	return 0, nil
 }
 
 // partsOf reads the current parts of a window.

@@ -39,7 +39,7 @@ func (a *Aggregator) report(ctx context.Context, s usage.Spending) (writes int, 
 		a.log.LogAttrs(ctx, slog.LevelInfo, "quota threshold", slog.String("entity", t.Entity),
 			slog.String("resource", t.Resource), slog.String("limit", t.Limit), slog.Int("percent", t.Percent),
 			slog.Int64("spent", t.Spent), slog.Int64("quota", t.Quota), slog.Int64("resets_at_ms", t.End))
-		n, err := a.once(ctx, t.Update())
+		n, err := a.once(ctx, t.Update(), attempts)
 		if writes += n; err != nil {
 			return writes, err
 		}

@@ -64,9 +64,6 @@ func again(ctx context.Context, err error) (old item.Item, seen bool, giveUp err
 // needed. A shard that keeps changing is refilled by the clients that change it.
 func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err error) {
 	for range refillRounds {
-		if err := checked(r.Update); err != nil {
-			return 0, err
-		}
 		_, err := a.write(ctx, r.Update, attempts)
 		if err == nil {
 			return 1, nil
@@ -91,7 +88,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err
 }
 
 // once performs a write that is refused if it was done before, or is not needed any more.
-func (a *Aggregator) once(ctx context.Context, u item.Update) (writes int, err error) {
+func (a *Aggregator) once(ctx context.Context, u item.Update, attempts int) (writes int, err error) {
 	for range rounds {
 		if _, err = a.write(ctx, u, attempts); err == nil {
 			return 1, nil
@@ -107,5 +104,5 @@ func (a *Aggregator) once(ctx context.Context, u item.Update) (writes int, err e
 // reshard performs the steps of a resharding. If the steps leave shards alone because other
 // processes are changing them, those follow when they are seen again.
 func (a *Aggregator) reshard(ctx context.Context, r usage.Resharding) (writes int, err error) {
-	return shard.Run(ctx, bounded{a.store}, r.Steps, a.now)
+	return shard.Run(ctx, a.store, r.Steps, a.now)
 }

@@ -111,7 +111,7 @@ func TestWritesWithoutAnyAnswerFail(t *testing.T) {
 	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
 	r.invoked.Store(true)
 	ctx := context.WithValue(t.Context(), invocation{}, true)
-	n, err := r.agg.once(ctx, item.Update{Key: item.Key{PK: "x", SK: "y"}, Remove: []string{"a"}})
+	n, err := r.agg.once(ctx, item.Update{Key: item.Key{PK: "x", SK: "y"}, Remove: []string{"a"}}, attempts)
 	if n != 0 || store.KindOf(err) != store.Unknown {
 		t.Errorf("%d writes, %v", n, err)
 	}

@@ -40,7 +40,6 @@ type handler struct {
 // record that is refused, unanswered or not begun when the deadline nears is reported as not done:
 // the response names the lowest such sequence number. Delivering a batch again, completely or
 // partly, changes nothing that is stored.
-// nothing that is stored.
 //
 // An error means that the payload is not a stream payload.
 func (h *handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {

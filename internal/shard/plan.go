@@ -4,7 +4,6 @@
 // A [Plan] is pure. Next returns one step as writes; the caller performs it and reports the outcome
 // to the plan. Every step is conditional, and any process may repeat it at any time. A plan that is
 // abandoned half-way leaves shares that add up.
-// abandoned half-way leaves shares that add up.
 package shard
 
 import (

@@ -15,7 +15,6 @@ import (
 // Example: an entity is deleted at 14:30. At 14:31 the records of its last requests and of the
 // removal arrive. There is no snapshot, and the note says 14:30: nothing is counted. At 14:40 it
 // makes requests again: the record of the creation arrives, and they are counted.
-// again at 14:40: the record of the creation arrives, and they are counted.
 
 // deletersClock is the greatest difference, in milliseconds, between a deleter's clock and the
 // clock that dates records. If the beginning of a life is seen, it is clear whether it began before
