@@ -39,9 +39,10 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 			Attrs: []slog.Attr{slog.String("object", k.Key)}, Malformed: k.Malformed,
 			Do: func(ctx context.Context) (int, error) { return 0, a.setAside(ctx, k) }})
 	}
-	required = append(required, led.jobs(histories)...)
+	firsts := usage.Firsts(histories)
+	required = append(required, led.jobs(firsts)...)
 	for _, s := range p.Spendings {
-		j := newJob(jobThreshold, s.Resume(), s.Entity, s.Resource, nil)
+		j := newJob(jobThreshold, s.Bucket, firsts, nil)
 		j.Required = true
 		j.Do = func(ctx context.Context) (int, error) {
 			n, err := a.report(ctx, s)
@@ -51,23 +52,25 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 		required = append(required, j)
 	}
 	for _, r := range p.Reshardings {
-		reshardings = append(reshardings, newJob(jobResharding, r.Resume(), r.Zero.Entity, r.Zero.Resource,
+		reshardings = append(reshardings, newJob(jobResharding, r.Bucket(), firsts,
 			func(ctx context.Context) (int, error) { return a.reshard(ctx, r) }))
 	}
 	for _, r := range p.Refills {
-		refills = append(refills, newJob(jobRefill, r.Resume(), r.Entity, r.Resource,
+		refills = append(refills, newJob(jobRefill, r.Bucket, firsts,
 			func(ctx context.Context) (int, error) { return a.refill(ctx, r) }))
 	}
 	for _, l := range p.Lifetimes {
-		lifetimes = append(lifetimes, newJob(jobLifetime, l.Resume(), l.Entity, l.Resource,
+		lifetimes = append(lifetimes, newJob(jobLifetime, l.Bucket, firsts,
 			func(ctx context.Context) (int, error) { return a.once(ctx, l.Update, attempts) }))
 	}
 	return slices.Concat(inOrder(required), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
 }
 
-func newJob(what, resume, entity, resource string, do func(context.Context) (int, error)) *function.Job {
-	return &function.Job{What: what, Resume: resume, Do: do,
-		Attrs: []slog.Attr{slog.String("entity", entity), slog.String("resource", resource)}}
+// newJob returns a job of a bucket. It resumes at the bucket's first record in the batch, if it has one.
+func newJob(what string, of usage.Bucket, firsts map[usage.Bucket]string,
+	do func(context.Context) (int, error)) *function.Job {
+	return &function.Job{What: what, Resume: firsts[of], Do: do,
+		Attrs: []slog.Attr{slog.String("entity", of.Entity), slog.String("resource", of.Resource)}}
 }
 
 // inOrder sorts jobs by their records.

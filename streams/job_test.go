@@ -81,12 +81,12 @@ func TestRequiredJobsComeFirst(t *testing.T) {
 		"usage entity=e1 resource=gpt, record 12, required true",
 		"usage entity=e0 resource=gpt, record 14, required true",
 		"threshold entity=e0 resource=gpt, record 14, required true",
-		"resharding entity=e5 resource=gpt, record 6, required false",
-		"resharding entity=e1 resource=gpt, record 13, required false",
+		"resharding entity=e5 resource=gpt, record 5, required false",
+		"resharding entity=e1 resource=gpt, record 12, required false",
 		"refill entity=e7 resource=gpt, record 2, required false",
-		"refill entity=e3 resource=gpt, record 9, required false",
-		"lifetime entity=e6 resource=gpt, record 4, required false",
-		"lifetime entity=e2 resource=gpt, record 11, required false",
+		"refill entity=e3 resource=gpt, record 8, required false",
+		"lifetime entity=e6 resource=gpt, record 3, required false",
+		"lifetime entity=e2 resource=gpt, record 10, required false",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

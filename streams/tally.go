@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
-	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -87,25 +86,11 @@ func (a *Aggregator) newTally(ctx context.Context, batch stream.Batch, histories
 // carries reports whether uncounted usage is passed on in the state.
 func (l *tally) carries() bool { return l.tumbling.On && !l.tumbling.Final }
 
-// jobs returns the jobs that count the due usage. A job resumes at the first record of its bucket
-// in the batch, unless uncounted usage is passed on.
-func (l *tally) jobs(histories []usage.History) []*function.Job {
+// jobs returns the jobs that count the due usage, which are required unless it is passed on.
+func (l *tally) jobs(firsts map[usage.Bucket]string) []*function.Job {
 	var out []*function.Job
 	for _, c := range l.due {
-		p := &c.parts[0]
-		first := ""
-		for len(histories) > 0 && histories[0].Bucket.Compare(p.Bucket) < 0 {
-			histories = histories[1:]
-		}
-		for _, b := range histories {
-			if b.Bucket != p.Bucket {
-				break
-			}
-			if seq := b.First(); first == "" || sequence.Compare(seq, first) < 0 {
-				first = seq
-			}
-		}
-		j := newJob(jobUsage, first, p.Entity, p.Resource, func(ctx context.Context) (int, error) {
+		j := newJob(jobUsage, c.parts[0].Bucket, firsts, func(ctx context.Context) (int, error) {
 			return l.count(ctx, c)
 		})
 		j.Required = !l.carries()

@@ -76,7 +76,7 @@ func extend(parts []Part, c *stream.Change, finest Window) []Part {
 
 func newPart(c *stream.Change, at ledger.Position, finest Window) Part {
 	return Part{
-		Bucket: Bucket{c.New.Namespace, c.New.Resource, c.New.Entity}, Shard: c.New.State.Shard,
+		Bucket: bucketOf(c.New), Shard: c.New.State.Shard,
 		Start: finest.Start(c.Created), Oldest: c.Created, Clock: c.OldRF, Birth: birth(c, finest),
 		Runs: []Run{newRun(c, at)},
 	}

@@ -31,7 +31,7 @@ func Fold(changes []stream.Change) []History {
 	var out []History
 	for i := range changes {
 		c := &changes[i]
-		k := key{Bucket{c.New.Namespace, c.New.Resource, c.New.Entity}, c.New.State.Shard}
+		k := key{bucketOf(c.New), c.New.State.Shard}
 		j, ok := at[k]
 		if !ok {
 			j = len(out)
@@ -65,15 +65,18 @@ func (b *History) add(c *stream.Change) {
 // last returns the last change, whose image is the newest.
 func (b History) last() *stream.Change { return b.Changes[len(b.Changes)-1] }
 
-// First returns the lowest sequence number of the shard's changes.
-func (b *History) First() string {
-	first := b.Changes[0].Sequence
-	for _, c := range b.Changes[1:] {
-		if sequence.Compare(c.Sequence, first) < 0 {
-			first = c.Sequence
+// Firsts returns the lowest sequence number of each bucket's changes: where to resume if something
+// that the bucket requires is not done.
+func Firsts(histories []History) map[Bucket]string {
+	out := map[Bucket]string{}
+	for _, b := range histories {
+		for _, c := range b.Changes {
+			if first, ok := out[b.Bucket]; !ok || sequence.Compare(c.Sequence, first) < 0 {
+				out[b.Bucket] = c.Sequence
+			}
 		}
 	}
-	return first
+	return out
 }
 
 // alive reports whether the shard exists, as of the last change.

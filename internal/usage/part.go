@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Bucket identifies a bucket. Lists of buckets are sorted by its fields.
 type Bucket struct{ Namespace, Resource, Entity string }
+
+func bucketOf(b table.Shard) Bucket { return Bucket{b.Namespace, b.Resource, b.Entity} }
 
 // Compare returns -1, 0 or 1 if b is before, equal to or after o.
 func (b Bucket) Compare(o Bucket) int {

@@ -20,48 +20,46 @@ type Resharding struct {
 	double bool          // shard 0 splits
 	merge  bool          // shard 0 merges; if it neither splits nor merges, the others follow
 	asks   bool          // the count must be read from shard 0
-	first  string
 }
 
-// Resume is the sequence number to resume from if the resharding fails.
-func (r Resharding) Resume() string { return r.first }
+// Bucket returns the bucket whose shards change.
+func (r Resharding) Bucket() Bucket { return bucketOf(r.Zero) }
 
 // doubling returns the split of shard 0.
-func doubling(zero table.Shard, first string) Resharding {
-	return Resharding{Zero: zero, Count: 2 * zero.State.Count(), Steps: shard.Double(zero), double: true,
-		first: first}
+func doubling(zero table.Shard) Resharding {
+	return Resharding{Zero: zero, Count: 2 * zero.State.Count(), Steps: shard.Double(zero), double: true}
 }
 
 // merging returns the merge of shard 0 down to count shards.
-func merging(zero table.Shard, others []table.Shard, count int, first string) Resharding {
+func merging(zero table.Shard, others []table.Shard, count int) Resharding {
 	return Resharding{
-		Zero: zero, Count: count, Steps: shard.Shrink(zero, count, others...), others: others, merge: true, first: first,
+		Zero: zero, Count: count, Steps: shard.Shrink(zero, count, others...), others: others, merge: true,
 	}
 }
 
 // following returns the resharding of all shards to the count of shard 0; shards below swept may
 // have been left behind.
-func following(zero table.Shard, others []table.Shard, swept int, first string) Resharding {
+func following(zero table.Shard, others []table.Shard, swept int) Resharding {
 	return Resharding{
 		Zero: zero, Count: zero.State.Count(), Steps: shard.Propagate(zero, others...).Sweep(swept),
-		others: others, first: first,
+		others: others,
 	}
 }
 
 // straggling returns the resharding of one shard to the count of shard 0.
-func straggling(b table.Shard, count int, first string) Resharding {
-	return Resharding{Zero: b, Count: count, Steps: shard.Follow(b, count), first: first}
+func straggling(b table.Shard, count int) Resharding {
+	return Resharding{Zero: b, Count: count, Steps: shard.Follow(b, count)}
 }
 
 // asking returns the resharding of one shard to the count of shard 0, which must be read first.
-func asking(b table.Shard, first string) Resharding {
-	return Resharding{Zero: b, Steps: shard.FollowAsking(b), asks: true, first: first}
+func asking(b table.Shard) Resharding {
+	return Resharding{Zero: b, Steps: shard.FollowAsking(b), asks: true}
 }
 
 // cooling is asking, except that shard 0 merges if it turns out to have been cool for after
 // milliseconds.
-func cooling(b table.Shard, after int64, first string) Resharding {
-	r := asking(b, first)
+func cooling(b table.Shard, after int64) Resharding {
+	r := asking(b)
 	r.Steps.Shrinking(func(zero table.Shard, now int64) int {
 		if rested(zero, now, after) {
 			return max(1, zero.State.Count()/2)
@@ -115,40 +113,40 @@ func reshardings(shards []History, conf Config) []Resharding {
 	for _, b := range shards[1:] {
 		others = append(others, b.last().New)
 	}
-	image, last := zero.last().New, zero.last().Sequence
+	image := zero.last().New
 	count := image.State.Count()
 	if fit := min(image.State.Fitting(), bucket.MaxShards); fit < count {
-		return []Resharding{merging(image, others, fit, last)}
+		return []Resharding{merging(image, others, fit)}
 	}
 	var out []Resharding
-	if at := recounted(zero); at != "" {
-		out = append(out, following(image, others, leftBehind(zero), at))
+	if recounted(zero) {
+		out = append(out, following(image, others, leftBehind(zero)))
 	} else {
-		out = stragglers(shards, others, count)
+		out = stragglers(image, others)
 	}
 	switch half := count / 2; {
 	case hot(zero):
 		if image.State.CanSplit(conf.MaxShards) && image.State.Holds(2*count, largest(shards, image.State)) {
-			out = append(out, doubling(image, last))
+			out = append(out, doubling(image))
 		}
 	case len(out) == 0 && half > 0 && cool(shards, conf.MergeAfter):
-		out = append(out, merging(image, others, half, last))
+		out = append(out, merging(image, others, half))
 	}
 	return out
 }
 
 // stragglers returns the reshardings that bring the batch's shards to the count of shard 0, which
 // did not change in this batch.
-func stragglers(shards []History, others []table.Shard, count int) []Resharding {
+func stragglers(zero table.Shard, others []table.Shard) []Resharding {
 	var out []Resharding
-	for i, o := range others {
-		at := shards[i+1].last().Sequence
+	count := zero.State.Count()
+	for _, o := range others {
 		switch {
 		case len(o.Partial) > 0 || o.State.Count() == count && o.State.Shard < count:
 		case o.State.Shard >= count:
-			return []Resharding{following(shards[0].last().New, others, 0, at)}
+			return []Resharding{following(zero, others, 0)}
 		default:
-			out = append(out, straggling(o, count, at))
+			out = append(out, straggling(o, count))
 		}
 	}
 	return out
@@ -168,13 +166,13 @@ func unaccompanied(shards []History, mergeAfter int64) []Resharding {
 	var out []Resharding
 	rushed := slices.ContainsFunc(shards, func(b History) bool { return lively(b.Changes) })
 	for _, b := range shards {
-		image, last := b.last().New, b.last().Sequence
+		image := b.last().New
 		switch due, late := asksAgain(b.Changes, mergeAfter); {
 		case len(image.Partial) > 0 || !due:
 		case rushed || !late || len(out) > 0:
-			out = append(out, asking(image, last))
+			out = append(out, asking(image))
 		default:
-			out = append(out, cooling(image, mergeAfter, last))
+			out = append(out, cooling(image, mergeAfter))
 		}
 	}
 	return out
@@ -207,19 +205,15 @@ func leftBehind(zero History) int {
 	return most
 }
 
-// recounted returns the sequence number of the first change of the count, or "". A shard 0 that
-// appears with more than one shard has siblings somewhere, and so has one that had more when it was
-// removed.
-func recounted(zero History) string {
-	for _, c := range zero.Changes {
-		if c.Operation == stream.Remove && c.OldShards > 1 {
-			return c.Sequence
+// recounted reports whether the count of shard 0 has changed. A shard 0 that appears with more than
+// one shard has siblings somewhere, and so has one that had more when it was removed.
+func recounted(zero History) bool {
+	return slices.ContainsFunc(zero.Changes, func(c *stream.Change) bool {
+		if c.Operation == stream.Remove {
+			return c.OldShards > 1
 		}
-		if c.Operation != stream.Remove && c.New.State.Count() != max(1, c.OldShards) {
-			return c.Sequence
-		}
-	}
-	return ""
+		return c.New.State.Count() != max(1, c.OldShards)
+	})
 }
 
 // largest returns the largest cost of the batch by slot of the state. The costs of one write are

@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
-	"github.com/zeroae/zae-limiter-go/internal/sequence"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -56,17 +55,12 @@ type Spending struct {
 	// the whole bucket: all shards must be read, see [Spending.Sum].
 	Shards int
 	Spent  []Spent // as shown by images of the undivided bucket
-	first  string
 }
-
-// Resume is the sequence number to resume from if a threshold cannot be written.
-func (s Spending) Resume() string { return s.first }
 
 // spending returns the spending of a bucket's quotas in the batch; due is false if it cannot reach
 // a threshold.
 func spending(shards []History, conf Config) (s Spending, due bool) {
-	b := shards[0]
-	s = Spending{Bucket: b.Bucket}
+	s = Spending{Bucket: shards[0].Bucket}
 	for _, h := range shards {
 		last := h.last().New.State
 		if slices.ContainsFunc(last.Slots, conf.reports) && last.Count() <= bucket.MaxShards {
@@ -78,16 +72,7 @@ func spending(shards []History, conf Config) (s Spending, due bool) {
 			}
 		}
 	}
-	if s.Shards < 2 && len(s.Spent) == 0 {
-		return s, false // as nearly always
-	}
-	s.first = b.First()
-	for _, h := range shards[1:] {
-		if f := h.First(); sequence.Compare(f, s.first) < 0 {
-			s.first = f
-		}
-	}
-	return s, true
+	return s, s.Shards > 1 || len(s.Spent) > 0 // hardly ever
 }
 
 // percents returns the percents of a quota to report, ascending.

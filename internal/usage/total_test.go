@@ -54,17 +54,25 @@ func TestRecordsOfTwoStreams(t *testing.T) {
 	}
 }
 
-// A shard's part of a batch resumes at its lowest sequence number, compared as numbers: 9 comes
-// before 10. A lower number of another stream may come later.
+// A bucket's part of a batch resumes at the lowest sequence number of all its shards, compared as
+// numbers: 9 comes before 10. A lower number of another stream may come later.
 func TestLowestSequenceNumber(t *testing.T) {
 	for want, sequences := range map[string][]string{
 		"9": {"9", "10", "11"}, "7": {"8", "7", "10"}, "5": {"6", "8", "5"}} {
-		var b History
-		for _, seq := range sequences {
-			c := change(0, seq, t0, 1)
-			b.Changes = append(b.Changes, &c)
+		other := change(0, "1", t0, 1)
+		other.New.Entity = "another"
+		for cut := range sequences {
+			histories := []History{{Bucket: ner}, {Bucket: ner, Shard: 1}, {Bucket: bucketOf(other.New)}}
+			histories[2].Changes = []*stream.Change{&other}
+			for i, seq := range sequences {
+				c := change(0, seq, t0, 1)
+				of := &histories[min(i/(cut+1), 1)]
+				of.Changes = append(of.Changes, &c)
+			}
+			got := Firsts(histories)
+			check.Equal(t, got[ner], want, "of %v", sequences)
+			check.Equal(t, got[bucketOf(other.New)], "1", "the other bucket")
 		}
-		check.Equal(t, b.First(), want, "of %v", sequences)
 	}
 }
 

@@ -78,9 +78,6 @@ type Write struct {
 	Update item.Update
 }
 
-// Resume is the sequence number to resume from if the write fails.
-func (w Write) Resume() string { return w.last().Sequence }
-
 // Refill returns the refill of the shard in the state of image; due is false if it needs none. It
 // needs one if a stored level is low and the refill gives this limit at least one token: less is
 // not worth a write. A level is low if it could not pay for this batch once more, for example 6

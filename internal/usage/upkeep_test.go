@@ -164,9 +164,7 @@ func TestLifetimes(t *testing.T) {
 		check.Equal(t, len(p.Lifetimes), c.want, c.name)
 	}
 	l := decide(t0, split).Lifetimes[0]
-	if l.Update.Key != split.New.Key() || l.Resume() != "5" {
-		t.Errorf("it extends %v, and resumes at %q", l.Update.Key, l.Resume())
-	}
+	check.Equal(t, l.Update.Key, split.New.Key(), "it extends")
 	if ttl, ok := applied(t, l.Update, split.New.Item())[layout.AttrTTL]; ok {
 		t.Errorf("ttl %v", ttl)
 	}
