@@ -99,8 +99,8 @@ func TestLiveUsageOfHoursAndDays(t *testing.T) {
 			w.db.Store(it.Item())
 		}
 		for part, base := range map[string]int64{"2023-11-14": 10_000, "2023-11": 20_000} {
-			sum := ledger.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
-				Start: "2023-11-14T00:00:00Z", Part: part, Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}}}
+			sum := ledger.Sum{Place: ledger.Place{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
+				Start: "2023-11-14T00:00:00Z", Part: part}, Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}}}
 			if sum.Version, sum.Parts = 1, []int{1}; part == "2023-11" {
 				sum.Window, sum.Start = "monthly", "2023-11-01T00:00:00Z"
 			}
@@ -173,8 +173,8 @@ func TestWindowsFollowSnapshotsOfTheirKind(t *testing.T) {
 		check.Equal(t, u.follows(it), c.want, "%s %s, marks %v", c.window, c.at, c.marks)
 	}
 	w := newWorld(t)
-	up, _ := (&ledger.Sum{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily", Part: "2023-11-13",
-		Start: "2023-11-13T00:00:00Z", Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}},
+	up, _ := (&ledger.Sum{Place: ledger.Place{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
+		Part: "2023-11-13", Start: "2023-11-13T00:00:00Z"}, Amount: ledger.Amount{Tokens: map[string]int64{"rpm": 2}},
 		Summed: ledger.Summed{Version: 1, Parts: []int{1}}}).Update(nil)
 	w.must(check.Err(w.db.Write(t.Context(), up)))
 	u.Window = Daily

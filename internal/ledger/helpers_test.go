@@ -27,6 +27,12 @@ func usageSample(window, start, part string) Snapshot {
 	}
 }
 
+// hour and day are snapshots of a bucket.
+var (
+	hour = Place{"n", "e", "r", "hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z", sampleNow / 1000}
+	day  = Place{"n", "e", "r", "daily", "2023-11-14T00:00:00Z", "2023-11-14", sampleNow / 1000}
+)
+
 var applied = itemtest.Applied
 
 // summed writes a sum over what is stored, which must be due.

@@ -152,10 +152,8 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 		shards, units int
 	}{{"customer-12345", 1, 1}, {"customer-12345", 32, 1}, {strings.Repeat("x", 40), 16, 1},
 		{strings.Repeat("x", 40), 32, 2}} {
-		u := Usage{Namespace: "kQ3xZp9LmNa", Entity: c.entity, Resource: "gpt-4", Window: "hourly",
-			Start: "2023-11-14T22:00:00Z",
-			Part:  "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", 4_000}, {"tpm", 3_000_000}}, Events: 4_000,
-			TTL: 1_800_000_000}
+		u := Usage{Place: hour, Counts: []Count{{"rpm", 4_000}, {"tpm", 3_000_000}}, Events: 4_000}
+		u.Namespace, u.Entity, u.Resource = "kQ3xZp9LmNa", c.entity, "gpt-4"
 		for k := range c.shards {
 			at := PositionOf(1_700_000_000, fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(k))+"01745")
 			u.Moves = append(u.Moves, Move{Shard: k,
@@ -208,12 +206,10 @@ func TestALimitThatVanishesIsExpected(t *testing.T) {
 	at := func(n string, used ...Count) Mark {
 		return Mark{At: PositionOf(sampleNow/1000, n), Used: used, Gen: 9}
 	}
-	u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-		Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
-		Moves: []Move{{To: at("10", Count{"rpm", 3}, Count{"tpm", 5})}}}
+	u := Usage{Place: hour, Events: 1, Moves: []Move{{To: at("10", Count{"rpm", 3}, Count{"tpm", 5})}}}
 	stored := applied(t, u.Update(), nil)
 	from := at("20", Count{"rpm", 3}, Count{"tpm", 5})
-	u.Counts, u.Moves = []Count{{"rpm", 1}}, []Move{{From: Expect{Counted: &from}, To: at("20", Count{"rpm", 4})}}
+	u.Counts, u.Moves = []Count{{"rpm", 1}}, []Move{{Counted: &from, To: at("20", Count{"rpm", 4})}}
 	if m, ok := MarksOf(applied(t, u.Update(), stored)).Shard(0); !ok || len(m.Used) != 1 {
 		t.Errorf("%v: %+v", ok, m)
 	}
@@ -237,8 +233,7 @@ func TestAPositiveCounterThatSaysItIsNegative(t *testing.T) {
 // A legend takes up the limits that no mark tells of, as far as there are 64.
 func TestHowManyLimitsALegendTakesUp(t *testing.T) {
 	for n, want := range map[int]int{63: 63, 64: 64, 65: 0} {
-		u := Usage{Namespace: "ns", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-			Part: "2023-11-14T22:00:00Z", Events: 1, TTL: sampleNow,
+		u := Usage{Place: hour, Events: 1,
 			Moves: []Move{{To: Mark{At: PositionOf(sampleNow/1000, "10"), Gen: 9}}}}
 		for i := range n {
 			u.Counts = append(u.Counts, Count{fmt.Sprintf("l%02d", i), 1})

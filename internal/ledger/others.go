@@ -148,10 +148,10 @@ func (u Usage) assumeOrigin(up *item.Update, l Legend) {
 	for _, m := range u.Moves {
 		known = known && m.To.counts()
 		m.To.addTo(origin, l, 1)
-		if m.From.Counted != nil {
+		if m.Counted != nil {
 			fresh = false
-			known = known && m.From.Counted.counts()
-			m.From.Counted.addTo(origin, l, -1)
+			known = known && m.Counted.counts()
+			m.Counted.addTo(origin, l, -1)
 		}
 	}
 	for i, limit := range l.Limits {

@@ -21,8 +21,7 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Gen: 3}
 	}
 	usage := func(rpm, tpm int64, m Move) Usage {
-		return Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-			Part: "2023-11-14T22:00:00Z", Counts: []Count{{"rpm", rpm}, {"tpm", tpm}}, Events: 1, Moves: []Move{m}}
+		return Usage{Place: hour, Counts: []Count{{"rpm", rpm}, {"tpm", tpm}}, Events: 1, Moves: []Move{m}}
 	}
 	others := func(it item.Item, want ...Count) {
 		t.Helper()
@@ -34,28 +33,28 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 	it := apply(nil, usage(5, 7, Move{To: mark(10, 105, 7)}))
 	others(it)
 	from := mark(20, 105, 7)
-	it = apply(it, usage(1, 2, Move{From: Expect{Counted: &from}, To: mark(20, 106, 9)}))
+	it = apply(it, usage(1, 2, Move{Counted: &from, To: mark(20, 106, 9)}))
 	others(it)
 	it["rpm"] = item.N(6 + 40)
 	others(it, Count{"rpm", 40})
 	from = mark(30, 106, 9)
-	it = apply(it, usage(4, 0, Move{From: Expect{Counted: &from}, To: mark(30, 110, 9)}))
+	it = apply(it, usage(4, 0, Move{Counted: &from, To: mark(30, 110, 9)}))
 	others(it, Count{"rpm", 40})
 
 	seen := MarksOf(it) // 25 of the 40 are found to lie behind the mark
-	u := usage(3, 0, Move{From: Expect{Exactly: true}, To: mark(40, 138, 9)})
+	u := usage(3, 0, Move{To: mark(40, 138, 9)})
 	u.Seen, u.Others = &seen, []Count{{"rpm", 15}}
 	it = apply(it, u)
 	others(it, Count{"rpm", 15})
 
 	// Another life: 200 more were counted of the one before.
 	from = mark(50, 138, 9)
-	it = apply(it, usage(203, 0, Move{From: Expect{Counted: &from}, To: mark(50, 3, 0)}))
+	it = apply(it, usage(203, 0, Move{Counted: &from, To: mark(50, 3, 0)}))
 	others(it)
 	it["rpm"] = item.N(1000)
 	others(it)
 	seen = MarksOf(it)
-	u = usage(1, 1, Move{From: Expect{Exactly: true}, To: mark(60, 4, 1)})
+	u = usage(1, 1, Move{To: mark(60, 4, 1)})
 	u.Seen = &seen
 	it = apply(it, u)
 	others(it)
@@ -74,8 +73,7 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 // attempt applies a write of usage to a snapshot, and reports whether its condition held.
 func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m Move) (held bool) {
 	t.Helper()
-	u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
-		Start: "2023-11-14T22:00:00Z", Counts: counts, Events: 1, Seen: seen, Moves: []Move{m}}
+	u := Usage{Place: hour, Counts: counts, Events: 1, Seen: seen, Moves: []Move{m}}
 	after, held, err := u.Update().Apply(*snapshot)
 	check.Must(t, err)
 	if held {
@@ -90,19 +88,18 @@ func TestATokenOfOthers(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
 	gone := mark(20)
 	gone.Gone = true
-	exactly := Expect{Exactly: true}
-	beside := Move{Shard: 1, From: exactly, To: mark(20, Count{"rpm", 7})}
+	beside := Move{Shard: 1, To: mark(20, Count{"rpm", 7})}
 	for _, c := range []struct {
 		name string
 		then []Move // seen, after shard 0 has counted 5
 		want []Count
 	}{
 		{"a shard", nil, []Count{{"rpm", 1}}},
-		{"a shard that was removed", []Move{{From: exactly, To: gone}}, []Count{{"rpm", 1}}},
+		{"a shard that was removed", []Move{{To: gone}}, []Count{{"rpm", 1}}},
 		{"another shard beside", []Move{beside}, []Count{{"rpm", 1}}},
-		{"one whose mark says nothing", []Move{{Shard: 1, From: exactly, To: mark(20)}}, nil},
-		{"its own says nothing any more", []Move{{From: exactly, To: mark(20)}}, nil},
-		{"nor beside another", []Move{beside, {From: exactly, To: mark(30)}}, nil},
+		{"one whose mark says nothing", []Move{{Shard: 1, To: mark(20)}}, nil},
+		{"its own says nothing any more", []Move{{To: mark(20)}}, nil},
+		{"nor beside another", []Move{beside, {To: mark(30)}}, nil},
 	} {
 		var it item.Item
 		ok := attempt(t, &it, nil, []Count{{"rpm", 5}}, Move{To: mark(10, Count{"rpm", 5})})
@@ -128,7 +125,7 @@ func TestALimitThatIsNewToASnapshot(t *testing.T) {
 		t.Fatal("refused")
 	}
 	seen := MarksOf(it)
-	move := Move{From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "20"), Used: both, Gen: 3}}
+	move := Move{To: Mark{At: PositionOf(1, "20"), Used: both, Gen: 3}}
 	if !attempt(t, &it, &seen, []Count{{"rpm", 1}, {"tpm", 2}}, move) {
 		t.Fatal("refused")
 	}
@@ -142,26 +139,25 @@ func TestALimitThatIsNewToASnapshot(t *testing.T) {
 // have counted what ours has.
 func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	var it item.Item
-	try := func(seen *Marks, shard int, counted int64, from Expect, at int, rpm int64) (held bool) {
+	try := func(seen *Marks, shard int, counted int64, from *Mark, at int, rpm int64) (held bool) {
 		t.Helper()
-		return attempt(t, &it, seen, []Count{{"rpm", counted}}, Move{Shard: shard, From: from,
+		return attempt(t, &it, seen, []Count{{"rpm", counted}}, Move{Shard: shard, Counted: from,
 			To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}})
 	}
-	counted := func(at int, rpm int64) Expect {
-		return Expect{Counted: &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}}
+	counted := func(at int, rpm int64) *Mark {
+		return &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}
 	}
-	ok := try(nil, 0, 100, Expect{}, 10, 100) && try(nil, 1, 200, Expect{}, 11, 200)
+	ok := try(nil, 0, 100, nil, 10, 100) && try(nil, 1, 200, nil, 11, 200)
 	ok = ok && try(nil, 1, 3, counted(20, 200), 20, 3) // another life
 	old := MarksOf(it)
 	ok = ok && try(nil, 1, 1, counted(30, 3), 30, 1) // and another
 	if !ok {
 		t.Fatal("a write was refused")
 	}
-	exactly := Expect{Exactly: true}
-	if try(&old, 0, 10, exactly, 40, 110) {
+	if try(&old, 0, 10, nil, 40, 110) {
 		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
 	}
-	if seen := MarksOf(it); !try(&seen, 0, 10, exactly, 40, 110) || len(MarksOf(it).Others()) > 0 {
+	if seen := MarksOf(it); !try(&seen, 0, 10, nil, 40, 110) || len(MarksOf(it).Others()) > 0 {
 		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
 	}
 }
@@ -170,22 +166,21 @@ func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 // that was planned before that does not take it for what others have counted.
 func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 	var it item.Item
-	try := func(shard int, counts, used []Count, from Expect, seen *Marks) (held bool) {
+	try := func(shard int, counts, used []Count, from *Mark, seen *Marks) (held bool) {
 		t.Helper()
-		return attempt(t, &it, seen, counts, Move{Shard: shard, From: from,
+		return attempt(t, &it, seen, counts, Move{Shard: shard, Counted: from,
 			To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Gen: 3}})
 	}
-	exactly := Expect{Exactly: true}
 	begun := []Count{{"rpm", 10}}
-	if !try(0, begun, begun, Expect{}, nil) {
+	if !try(0, begun, begun, nil, nil) {
 		t.Fatal("refused")
 	}
 	old := MarksOf(it)
-	if !try(0, []Count{{"day", 88}, {"rpm", 1}}, []Count{{"rpm", 11}}, exactly, &old) {
+	if !try(0, []Count{{"day", 88}, {"rpm", 1}}, []Count{{"rpm", 11}}, nil, &old) {
 		t.Fatal("refused")
 	}
 	later := func(seen Marks) bool {
-		return try(1, []Count{{"day", 38}, {"rpm", 5}}, []Count{{"day", 92}, {"rpm", 5}}, exactly, &seen)
+		return try(1, []Count{{"day", 38}, {"rpm", 5}}, []Count{{"day", 92}, {"rpm", 5}}, nil, &seen)
 	}
 	if later(old) {
 		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
@@ -198,8 +193,7 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 // count that is no number. Until the next look nobody else is taken to have counted.
 func TestUnknownMarksGiveAnOriginUp(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
-	expect := func(at int, used ...Count) Expect { m := mark(at, used...); return Expect{Counted: &m} }
-	exactly := Expect{Exactly: true}
+	expect := func(at int, used ...Count) *Mark { m := mark(at, used...); return &m }
 	rpm, tpm := Count{"rpm", 5}, Count{"tpm", 6}
 	for _, c := range []struct {
 		name  string
@@ -208,18 +202,18 @@ func TestUnknownMarksGiveAnOriginUp(t *testing.T) {
 		moves []Move
 		known bool
 	}{
-		{"nothing", nil, false, []Move{{From: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, true},
-		{"nothing, seen", nil, true, []Move{{From: exactly, To: mark(20, Count{"rpm", 7}, tpm)}}, true},
+		{"nothing", nil, false, []Move{{Counted: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, true},
+		{"nothing, seen", nil, true, []Move{{To: mark(20, Count{"rpm", 7}, tpm)}}, true},
 		{"a count that is no number", func(it item.Item) { it["rpm"] = item.S("5") }, true,
-			[]Move{{From: exactly, To: mark(20, rpm, tpm)}}, false},
+			[]Move{{To: mark(20, rpm, tpm)}}, false},
 		{"another shard's mark", nil, false, []Move{{Shard: 2, To: mark(20)}}, false},
 		{"the first of two marks", nil, false, []Move{{Shard: 2, To: mark(20)}, {Shard: 3, To: mark(20, rpm)}}, false},
-		{"its own mark, seen", nil, true, []Move{{From: exactly, To: mark(20)}}, false},
-		{"expecting a mark that says nothing", nil, false, []Move{{From: expect(20), To: mark(20, rpm, tpm)}}, false},
-		{"expecting it of the first of two", nil, false, []Move{{From: expect(20), To: mark(20, rpm, tpm)},
-			{Shard: 1, From: expect(20, rpm, tpm), To: mark(20, rpm, tpm)}}, false},
+		{"its own mark, seen", nil, true, []Move{{To: mark(20)}}, false},
+		{"expecting a mark that says nothing", nil, false, []Move{{Counted: expect(20), To: mark(20, rpm, tpm)}}, false},
+		{"expecting it of the first of two", nil, false, []Move{{Counted: expect(20), To: mark(20, rpm, tpm)},
+			{Shard: 1, Counted: expect(20, rpm, tpm), To: mark(20, rpm, tpm)}}, false},
 		{"it was not there", func(it item.Item) { delete(it, attrOrigin) }, false,
-			[]Move{{From: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, false},
+			[]Move{{Counted: expect(20, rpm, tpm), To: mark(20, Count{"rpm", 7}, tpm)}}, false},
 	} {
 		var it item.Item
 		for shard := range 2 {
@@ -230,8 +224,7 @@ func TestUnknownMarksGiveAnOriginUp(t *testing.T) {
 		if c.edit != nil {
 			c.edit(it)
 		}
-		u := Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "hourly", Part: "2023-11-14T22:00:00Z",
-			Start: "2023-11-14T22:00:00Z", Moves: c.moves}
+		u := Usage{Place: hour, Moves: c.moves}
 		if seen := MarksOf(it); c.look {
 			u.Seen = &seen
 		} else {
@@ -285,10 +278,10 @@ func TestSharedSnapshotsStayKnown(t *testing.T) {
 		Part: "2023-11-14T22:00:00Z", Counts: map[string]int64{"rpm": 600}, Events: 6}
 	for name, begun := range map[string]item.Item{"shared": foreign.Item(), "ours": nil} {
 		shared := begun != nil
-		it := count(begun, true, 10, Move{From: Expect{Exactly: true}, To: mark(10, 310)})
+		it := count(begun, true, 10, Move{To: mark(10, 310)})
 		check.Equal(t, MarksOf(it).Shared(), shared, "%s: shared is after the first mark", name)
 		from := mark(20, 310) // another life
-		it = count(it, false, 5, Move{From: Expect{Counted: &from}, To: mark(20, 5)})
+		it = count(it, false, 5, Move{Counted: &from, To: mark(20, 5)})
 		if got := MarksOf(it).Shared(); got != shared || shared && !reflect.DeepEqual(it[attrShared], item.B([]byte{1})) {
 			t.Errorf("%s: shared is %v, stored as %v, without an origin", name, got, it[attrShared])
 		}

@@ -27,15 +27,18 @@ type Snapshot struct {
 	TTL    int64            // epoch seconds, 0: does not expire
 }
 
+func (s Snapshot) place() Place {
+	return Place{s.Namespace, s.Entity, s.Resource, s.Window, s.Start, s.Part, s.TTL}
+}
+
 // Key returns the key of the snapshot.
-func (s Snapshot) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
+func (s Snapshot) Key() item.Key { return s.place().Key() }
 
 // Item returns the snapshot in stored form, for the wire format goldens and for tests. The
 // aggregator writes with [Usage].
 func (s Snapshot) Item() item.Item {
-	k := s.Key()
-	it := layout.NewItem(k)
-	for _, a := range newSnapshot(k, s.Namespace, s.Entity, s.Resource, s.Window, s.Start, s.Part, s.TTL) {
+	it := layout.NewItem(s.Key())
+	for _, a := range s.place().created() {
 		it[a.Name] = a.Value
 	}
 	it[attrTotalEvents] = item.N(s.Events)

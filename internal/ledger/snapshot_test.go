@@ -68,11 +68,10 @@ func TestRecordsSurviveStorage(t *testing.T) {
 	if k := threshold.Key(); k.PK != "ns/ENTITY#acme" || k.SK != skThresholdPrefix+"gpt#1700000000000#budget#080" {
 		t.Errorf("%+v", k)
 	}
-	u := Usage{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "daily", Start: "2024-01-01T00:00:00Z",
-		Part: "2024-01-01", TTL: 7, Counts: []Count{{"rpm", 5}},
-		Moves: []Move{{From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 5}}}}}}
+	u := Usage{Place: day, Counts: []Count{{"rpm", 5}},
+		Moves: []Move{{To: Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 5}}}}}}
 	it := applied(t, u.Update(), nil)
-	if s, err := DecodeSnapshot(it); err != nil || s.Start != u.Start || s.Part != u.Part || s.TTL != 7 {
+	if s, err := DecodeSnapshot(it); err != nil || s.Start != u.Start || s.Part != u.Part || s.TTL != u.TTL {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -20,13 +20,7 @@ const attrSum = "_*"
 
 // Sum is a snapshot that is the sum of shorter ones.
 type Sum struct {
-	Namespace, Entity, Resource string
-
-	Window string // daily or monthly
-	Start  string // start of the window, RFC 3339, UTC
-	Part   string // the start in the form that is unique to the kind of window
-	TTL    int64  // epoch seconds, set when the snapshot is created
-
+	Place
 	Amount // sum of the parts
 	Summed
 }
@@ -124,9 +118,6 @@ func Replace(snapshot item.Item, hours Amount) (u item.Update, due bool) {
 	}, true
 }
 
-// Key returns the key of the snapshot.
-func (s *Sum) Key() item.Key { return layout.UsageKey(s.Namespace, s.Entity, s.Resource, s.Part) }
-
 // Update returns the write that stores the sum over a snapshot in the state before the parts were
 // read, nil for none. It is refused if the snapshot has changed, by another sum or by an earlier
 // release, which adds to it and leaves marks. due is false if the snapshot already is this sum and
@@ -167,7 +158,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 	up.Set = append(up.Set, item.Attr{Name: attrTotalEvents, Value: item.N(all.Events)},
 		item.Attr{Name: attrSum, Value: item.B(b)})
 	if stored == nil {
-		up.SetIfAbsent = newSnapshot(up.Key, s.Namespace, s.Entity, s.Resource, s.Window, s.Start, s.Part, s.TTL)
+		up.SetIfAbsent = s.created()
 		up.If = item.Absent(item.AttrPK)
 		return up, true
 	}

@@ -16,8 +16,7 @@ import (
 func TestVersionsOfSumsRise(t *testing.T) {
 	stored := item.Item(nil)
 	for _, c := range []struct{ own, want int64 }{{1, 1}, {1, 2}, {9, 9}, {4, 10}, {11, 11}} {
-		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
-			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": c.want}}, Summed: Summed{Version: c.own}}
+		s := &Sum{Place: day, Amount: Amount{Tokens: map[string]int64{"rpm": c.want}}, Summed: Summed{Version: c.own}}
 		if stored = summed(t, s, stored); SummedOf(stored).Version != c.want {
 			t.Errorf("version %d, want %d", SummedOf(stored).Version, c.want)
 		}
@@ -51,8 +50,7 @@ func TestASumKeepsItsBase(t *testing.T) {
 		{&Amount{map[string]int64{"tpm": 1}, 0}, map[string]int64{"rpm": 5, "tpm": 1}, 2},
 		{nil, map[string]int64{"rpm": 5, "tpm": 0}, 2},
 	} {
-		s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
-			Part: "2023-11-14", Amount: Amount{map[string]int64{"rpm": 5}, 2}, Summed: Summed{Version: 1, Base: c.base}}
+		s := &Sum{Place: day, Amount: Amount{map[string]int64{"rpm": 5}, 2}, Summed: Summed{Version: 1, Base: c.base}}
 		stored = summed(t, s, stored)
 		if got := AmountOf(stored); got.Events != c.events || !maps.Equal(got.Tokens, c.tokens) {
 			t.Errorf("with %+v: %+v, want %v, %d", c.base, got, c.tokens, c.events)
@@ -84,8 +82,7 @@ func TestAmountsSaturate(t *testing.T) {
 	if got := AmountOf(stored); got.Tokens["bytes"] != math.MaxInt64 || got.Events != 3 {
 		t.Errorf("2^63 are read as %+v", got)
 	}
-	s := &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
-		Part: "2023-11-14", Amount: half, Summed: Summed{Version: 1, Base: &half}}
+	s := &Sum{Place: day, Amount: half, Summed: Summed{Version: 1, Base: &half}}
 	after := summed(t, s, nil)
 	check.Deep(t, AmountOf(after), most, "the sum of a day")
 	if got, err := DecodeSnapshot(after); err != nil || got.Counts["bytes"] != math.MaxInt64 {
@@ -102,8 +99,7 @@ func TestAmountsSaturate(t *testing.T) {
 // that it finds go.
 func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 	sum := func(rpm, version int64) *Sum {
-		return &Sum{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
-			Part: "2023-11-14", Amount: Amount{Tokens: map[string]int64{"rpm": rpm}, Events: 7},
+		return &Sum{Place: day, Amount: Amount{Tokens: map[string]int64{"rpm": rpm}, Events: 7},
 			Summed: Summed{Version: version}}
 	}
 	by := func(events int64, it item.Item) item.Item { // as a release before does
@@ -112,9 +108,8 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 		if old, ok := marks.Shard(0); ok {
 			mark.At, mark.Used = PositionOf(1, "8"), []Count{{"rpm", old.Used[0].Tokens + 3}}
 		}
-		return applied(t, Usage{Namespace: "n", Entity: "e", Resource: "r", Window: "daily", Start: "2023-11-14T00:00:00Z",
-			Part: "2023-11-14", Counts: []Count{{"rpm", 3}}, Events: events, Seen: &marks,
-			Moves: []Move{{From: Expect{Exactly: true}, To: mark}}}.Update(), it)
+		return applied(t, Usage{Place: day, Counts: []Count{{"rpm", 3}}, Events: events, Seen: &marks,
+			Moves: []Move{{To: mark}}}.Update(), it)
 	}
 	added := func(it item.Item) item.Item { return by(1, it) }
 	next := func(it item.Item) item.Item { return summed(t, sum(100, 1), it) }

@@ -18,21 +18,43 @@ const (
 	attrTotalEvents = "total_events"
 )
 
-// Usage is an addition to one usage snapshot, on condition that the snapshot has counted exactly as
-// much as expected.
-type Usage struct {
+// Place identifies a snapshot: whose usage it counts, and in which window.
+type Place struct {
 	Namespace, Entity, Resource string
 
 	Window string // hourly, daily or monthly
 	Start  string // start of the window, RFC 3339, UTC
 	Part   string // the start in the form that is unique to the kind of window
+	TTL    int64  // epoch seconds, set when the snapshot is created
+}
 
+// Key returns the key of the snapshot.
+func (p Place) Key() item.Key { return layout.UsageKey(p.Namespace, p.Entity, p.Resource, p.Part) }
+
+// created returns the attributes that a snapshot has from its creation.
+func (p Place) created() []item.Attr {
+	return []item.Attr{
+		{Name: layout.AttrEntityID, Value: item.S(p.Entity)},
+		{Name: layout.AttrResource, Value: item.S(p.Resource)},
+		{Name: layout.AttrWindow, Value: item.S(p.Window)},
+		{Name: attrWindowStart, Value: item.S(p.Start)},
+		{Name: item.AttrGSI2PK, Value: item.S(layout.ResourcePK(p.Namespace, p.Resource))},
+		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + p.Part + "#" + p.Entity)},
+		{Name: item.AttrGSI4PK, Value: item.S(p.Namespace)},
+		{Name: item.AttrGSI4SK, Value: item.S(p.Key().PK)},
+		{Name: layout.AttrTTL, Value: item.N(p.TTL)},
+	}
+}
+
+// Usage is an addition to one usage snapshot, on condition that the snapshot has counted exactly as
+// much as expected.
+type Usage struct {
+	Place
 	Counts []Count // by limit; zeros are allowed. Of [bucket.Denied] only with Seen
 	Events int64   // records that changed consumption
 	Moves  []Move  // of the bucket shards of the records
 	Seen   *Marks  // of the snapshot as it was last read; nil: it was not read
 	Others []Count // the counts of others that ours may still repeat; see [Marks.Others]
-	TTL    int64   // epoch seconds, set when the snapshot is created
 }
 
 // Count is consumption of one limit in whole tokens.
@@ -41,32 +63,21 @@ type Count struct {
 	Tokens int64
 }
 
-// Move advances the mark of one bucket shard.
+// Move advances the mark of one bucket shard. The write expects the mark in [Usage.Seen], or its
+// absence.
 type Move struct {
 	Shard int
-	// From is the mark that the write expects.
-	From Expect
-	To   Mark
-}
-
-// Expect is the mark of a shard that a write expects. The zero Expect expects none.
-type Expect struct {
-	// Exactly expects the mark in [Usage.Seen], or its absence.
-	Exactly bool
-	// Counted expects the counters and the life of this mark, at any earlier position. It is for
-	// writes that are sent without reading the snapshot.
+	To    Mark
+	// Counted is for writes that are sent without reading the snapshot. They expect the counters and
+	// the life of this mark, at any earlier position; if it is nil, no mark.
 	Counted *Mark
 }
-
-// Key returns the key of the snapshot.
-func (u Usage) Key() item.Key { return layout.UsageKey(u.Namespace, u.Entity, u.Resource, u.Part) }
 
 // Update returns the write that adds the usage and moves the marks. If a mark is not as expected,
 // it is refused, and the returned image shows the counts. So the same usage arriving twice,
 // completely or partly, is counted once.
 func (u Usage) Update() item.Update {
-	up := item.Update{Key: u.Key()}
-	up.SetIfAbsent = newSnapshot(up.Key, u.Namespace, u.Entity, u.Resource, u.Window, u.Start, u.Part, u.TTL)
+	up := item.Update{Key: u.Key(), SetIfAbsent: u.created()}
 	for _, c := range u.Counts {
 		switch {
 		case c.Tokens == 0:
@@ -90,21 +101,6 @@ func (u Usage) Update() item.Update {
 	return up
 }
 
-// newSnapshot returns the attributes that a snapshot has from its creation.
-func newSnapshot(k item.Key, ns, entity, resource, window, start, part string, ttl int64) []item.Attr {
-	return []item.Attr{
-		{Name: layout.AttrEntityID, Value: item.S(entity)},
-		{Name: layout.AttrResource, Value: item.S(resource)},
-		{Name: layout.AttrWindow, Value: item.S(window)},
-		{Name: attrWindowStart, Value: item.S(start)},
-		{Name: item.AttrGSI2PK, Value: item.S(layout.ResourcePK(ns, resource))},
-		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + part + "#" + entity)},
-		{Name: item.AttrGSI4PK, Value: item.S(ns)},
-		{Name: item.AttrGSI4SK, Value: item.S(k.PK)},
-		{Name: layout.AttrTTL, Value: item.N(ttl)},
-	}
-}
-
 // maxLegend is the greatest number of limits without a mark that a legend adds at once. A bucket
 // with more, which only other clients make, has no marks for them.
 const maxLegend = 64
@@ -122,8 +118,8 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 	}
 	blind := u.Seen == nil
 	for _, m := range u.Moves {
-		if m.From.Counted != nil {
-			l = l.With(m.From.Counted.Used)
+		if m.Counted != nil {
+			l = l.With(m.Counted.Used)
 		}
 		l = l.With(m.To.Used)
 	}
@@ -136,7 +132,7 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrLegend, Value: want})
 		same := item.Compare(attrLegend, item.Eq, want)
 		for _, m := range u.Moves {
-			if m.From.Counted != nil {
+			if m.Counted != nil {
 				return l, []item.Cond{same}
 			}
 		}
@@ -153,11 +149,11 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 
 func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
 	switch {
-	case m.From.Counted != nil:
-		low := l.prefix(*m.From.Counted)
-		high := append(bytes.Clone(low), l.position(m.From.Counted.At)...)
+	case m.Counted != nil:
+		low := l.prefix(*m.Counted)
+		high := append(bytes.Clone(low), l.position(m.Counted.At)...)
 		return item.All(item.Compare(attr, item.Ge, item.B(low)), item.Compare(attr, item.Lt, item.B(high)))
-	case m.From.Exactly && u.Seen != nil && u.Seen.raw(m.Shard) != nil:
+	case u.Seen != nil && u.Seen.raw(m.Shard) != nil:
 		return item.Compare(attr, item.Eq, item.B(u.Seen.raw(m.Shard)))
 	}
 	return item.Absent(attr)

@@ -15,9 +15,8 @@ import (
 func TestDenialsOfTwoShards(t *testing.T) {
 	usage := func(seen item.Item, shard int, denied int64) Usage {
 		m := MarksOf(seen)
-		return Usage{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "hourly", Start: "2026-11-28T07:00:00Z",
-			Part: "2026-11-28T07:00:00Z", Seen: &m, Counts: []Count{{bucket.Denied, denied}, {"rpm", 4}},
-			Moves: []Move{{Shard: shard, From: Expect{Exactly: true}, To: Mark{At: PositionOf(1, "7"),
+		return Usage{Place: hour, Seen: &m, Counts: []Count{{bucket.Denied, denied}, {"rpm", 4}},
+			Moves: []Move{{Shard: shard, To: Mark{At: PositionOf(1, "7"),
 				Used: []Count{{bucket.Denied, denied}, {"rpm", 4}}}}}}
 	}
 	first := applied(t, usage(nil, 0, 5).Update(), nil)
@@ -33,8 +32,7 @@ func TestDenialsOfTwoShards(t *testing.T) {
 	if a := AmountOf(all); a.Tokens[bucket.Denied] != 10 || len(MarksOf(all).Others()) != 0 {
 		t.Errorf("%+v, others %v", a, MarksOf(all).Others())
 	}
-	sum := Sum{Namespace: "ns", Entity: "acme", Resource: "gpt", Window: "hourly", Start: "2026-11-28T07:00:00Z",
-		Part: "2026-11-28T07:00:00Z", Amount: Amount{Tokens: map[string]int64{bucket.Denied: 11}}}
+	sum := Sum{Place: hour, Amount: Amount{Tokens: map[string]int64{bucket.Denied: 11}}}
 	check.Equal(t, AmountOf(summed(t, &sum, all)).Tokens[bucket.Denied], 11, "denials of the sum")
 	if _, number := all["_!0"].(*types.AttributeValueMemberN); number {
 		t.Error("other clients take it for a limit")

@@ -191,25 +191,26 @@ func usageWrites(t *testing.T) []call {
 		return ledger.Mark{At: ledger.PositionOf(sampleNow/1000, n), Used: []ledger.Count{{Limit: "rpm", Tokens: used}},
 			Gen: 9}
 	}
-	u := ledger.Usage{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly", Start: "2023-11-14T22:00:00Z",
-		Part: "2023-11-14T22:00:00Z", Counts: []ledger.Count{{Limit: "rpm", Tokens: 3}}, Events: 2, TTL: sampleNow,
-		Moves: []ledger.Move{{Shard: 0, To: at("10", 3_000)}}}
+	u := ledger.Usage{Place: ledger.Place{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "hourly",
+		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z", TTL: sampleNow},
+		Counts: []ledger.Count{{Limit: "rpm", Tokens: 3}}, Events: 2, Moves: []ledger.Move{{Shard: 0, To: at("10", 3_000)}}}
 	first, other := applied(t, u.Update(), nil), u
 	other.Moves = []ledger.Move{{Shard: 1, To: at("10", 3_000)}}
 	beside := applied(t, other.Update(), nil)
 	known, last := u, at("10", 3_000)
 	last.At = ledger.PositionOf(sampleNow/1000, "20")
-	known.Moves = []ledger.Move{{Shard: 0, From: ledger.Expect{Counted: &last}, To: at("20", 6_000)}}
+	known.Moves = []ledger.Move{{Shard: 0, Counted: &last, To: at("20", 6_000)}}
 	seen, marks := u, ledger.MarksOf(first)
-	seen.Seen, seen.Moves = &marks, []ledger.Move{{Shard: 0, From: ledger.Expect{Exactly: true}, To: at("30", 9_000)},
+	seen.Seen, seen.Moves = &marks, []ledger.Move{{Shard: 0, To: at("30", 9_000)},
 		{Shard: 1, To: at("31", 2_000)}}
 	foreign := u
 	none := item.Item{item.AttrPK: first[item.AttrPK], item.AttrSK: first[item.AttrSK], "rpm": item.N(5)}
 	noMarks := ledger.MarksOf(none)
 	foreign.Seen = &noMarks
 
-	sum := ledger.Sum{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "daily", Start: "2023-11-14T00:00:00Z",
-		Part: "2023-11-14", TTL: sampleNow, Amount: ledger.AmountOf(first), Summed: ledger.Summed{Parts: []int{22}}}
+	sum := ledger.Sum{Place: ledger.Place{Namespace: "ns", Entity: "key-1", Resource: "gpt", Window: "daily",
+		Start: "2023-11-14T00:00:00Z", Part: "2023-11-14", TTL: sampleNow},
+		Amount: ledger.AmountOf(first), Summed: ledger.Summed{Parts: []int{22}}}
 	sumOver := func(on item.Item) item.Update {
 		up, due := sum.Update(on)
 		if !due {

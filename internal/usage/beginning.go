@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -89,5 +88,5 @@ func (t *Total) precedes(it item.Item, c *Part) bool {
 	if t.Window == Monthly {
 		w = Monthly
 	}
-	return item.KeyOf(it).SK < layout.UsageKey(t.Namespace, t.Entity, t.Resource, w.Part(w.Start(c.Birth))).SK
+	return item.KeyOf(it).SK < t.place(w, w.Start(c.Birth)).Key().SK
 }

@@ -10,8 +10,8 @@ import (
 // complete returns the write that completes an earlier snapshot, whose marks are m. It is for
 // shards that begin in this total and that no later snapshot has counted. needed is false if there
 // are no such shards.
-func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (u completion, needed bool) {
-	u.Usage.Seen = &m
+func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (up item.Update, needed bool) {
+	u := ledger.Usage{Seen: &m}
 	for _, c := range t.Chains {
 		mark, known := m.Shard(c.Shard)
 		counted := slices.ContainsFunc(later, func(it item.Item) bool {
@@ -25,22 +25,16 @@ func (t *Total) complete(m, marks ledger.Marks, later []item.Item) (u completion
 		if !sum.moved {
 			continue
 		}
-		addTally(&u.Usage, sum)
-		u.Usage.Moves = append(u.Usage.Moves, ledger.Move{Shard: c.Shard, From: ledger.Expect{Exactly: true}, To: sum.mark})
+		addTally(&u, sum)
+		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, To: sum.mark})
 	}
-	sparing(&u.Usage, nil) // they count nothing themselves
-	return u, len(u.Usage.Moves) > 0
-}
-
-// completion is usage for an existing snapshot.
-type completion struct{ ledger.Usage }
-
-// At returns the write on the snapshot with this key. Attributes from the entity to the lifetime
-// keep their stored values.
-func (u completion) At(k item.Key) item.Update {
-	up := u.Usage.Update()
-	up.Key, up.SetIfAbsent = k, nil
-	return up
+	if len(u.Moves) == 0 {
+		return up, false
+	}
+	sparing(&u, nil) // they count nothing themselves
+	up = u.Update()
+	up.Key, up.SetIfAbsent = item.KeyOf(m.Snapshot()), nil // it has the attributes of a new one
+	return up, true
 }
 
 // sparing subtracts the counts of other aggregators in the snapshot from the usage, but leaves the

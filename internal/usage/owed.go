@@ -3,9 +3,6 @@ package usage
 import (
 	"cmp"
 	"slices"
-
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // Owed names a day that may lack counts of its hours since it was last summed, and the month around
@@ -27,12 +24,4 @@ func MergeOwed(owed []Owed) []Owed {
 // next is the second finest kind.
 func (t *Total) Owed(start int64, next Window) Owed {
 	return Owed{t.Bucket, next.Start(start)}
-}
-
-// sum returns the sum of a window that begins at start.
-func (o Owed) sum(w Window, start int64) ledger.Sum {
-	return ledger.Sum{
-		Namespace: o.Namespace, Resource: o.Resource, Entity: o.Entity,
-		Window: string(w), Start: layout.Timestamp(start), Part: w.Part(start),
-	}
 }

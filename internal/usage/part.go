@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -12,6 +14,12 @@ import (
 type Bucket struct{ Namespace, Resource, Entity string }
 
 func bucketOf(b table.Shard) Bucket { return Bucket{b.Namespace, b.Resource, b.Entity} }
+
+// place returns where the bucket's usage is counted in a window, except for the lifetime.
+func (b Bucket) place(w Window, start int64) ledger.Place {
+	return ledger.Place{Namespace: b.Namespace, Entity: b.Entity, Resource: b.Resource,
+		Window: string(w), Start: layout.Timestamp(start), Part: w.Part(start)}
+}
 
 // Compare returns -1, 0 or 1 if b is before, equal to or after o.
 func (b Bucket) Compare(o Bucket) int {

@@ -81,7 +81,7 @@ func (t *Total) Next(known Snapshots) Step {
 			if !known.Sure {
 				return Step{Action: ReadSurely}
 			}
-			return Step{Action: Complete, Update: u.At(item.KeyOf(previous)), At: at}
+			return Step{Action: Complete, Update: u, At: at}
 		}
 	}
 	return t.exact(known, marks)
@@ -110,18 +110,18 @@ func (t *Total) blind() Step {
 	moved := false
 	for _, c := range t.Chains {
 		first := c.Runs[0]
-		var from ledger.Expect
 		known := !first.Born && c.Follows == 0
 		mark := ledger.Mark{At: first.First, Used: first.From, Gen: first.FromGen}
-		if known {
-			from.Counted = &mark
-		}
 		before := mark
 		before.At = first.First.Before()
 		sum := tallyOf(before, known, c.Runs)
 		addTally(&u, sum)
 		moved = moved || sum.moved
-		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: from, To: sum.mark})
+		move := ledger.Move{Shard: c.Shard, To: sum.mark}
+		if known {
+			move.Counted = &mark
+		}
+		u.Moves = append(u.Moves, move)
 	}
 	if n, _ := ledger.CountOf(u.Counts, bucket.Denied); n != 0 || !moved {
 		// The count of denials is stored as a new value, not added. And if a limit has disappeared,
@@ -164,7 +164,7 @@ func (t *Total) exact(stored Snapshots, marks ledger.Marks) Step {
 		}
 		addTally(&u, sum)
 		own = append(own, c.Runs...)
-		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, From: ledger.Expect{Exactly: true}, To: sum.mark})
+		u.Moves = append(u.Moves, ledger.Move{Shard: c.Shard, To: sum.mark})
 	}
 	if len(u.Moves) == 0 {
 		return Step{Action: Done, Completed: step.Completed, Behind: step.Behind}

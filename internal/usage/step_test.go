@@ -193,9 +193,7 @@ func TestConsumptionBeforeTheFirstRecordNeedsCertainty(t *testing.T) {
 	}
 	hour := ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(Hourly), Events: 1,
 		Part: Hourly.Part(start - hourMillis), Start: layout.Timestamp(start - hourMillis)}.Item()
-	sum := ledger.Sum{Namespace: "n", Entity: "e", Resource: "r", Window: string(Daily),
-		Part:  Daily.Part(Daily.Start(t0)),
-		Start: layout.Timestamp(Daily.Start(t0)), Amount: ledger.Amount{Events: 1},
+	sum := ledger.Sum{Place: ner.place(Daily, Daily.Start(t0)), Amount: ledger.Amount{Events: 1},
 		Summed: ledger.Summed{Version: 1, Parts: []int{20}}}
 	u, _ := sum.Update(nil)
 	ofMissing := applied(t, u, nil)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
@@ -27,9 +26,7 @@ import (
 // under the same key.
 
 // SumKey returns the key of the owed window that begins at start.
-func (o Owed) SumKey(w Window, start int64) item.Key {
-	return layout.UsageKey(o.Namespace, o.Entity, o.Resource, w.Part(start))
-}
+func (o Owed) SumKey(w Window, start int64) item.Key { return o.place(w, start).Key() }
 
 // PartsQuery finds the hours of a window of kind w that begins at start. It also finds other items,
 // which [Owed.Sum] ignores.
@@ -69,18 +66,18 @@ type Summing struct {
 func (s Summing) Last() bool {
 	was := ledger.SummedOf(s.Stored)
 	last := len(was.Parts) - 1
-	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && last >= 0 && s.place(s.Changed) == was.Parts[last] &&
+	return s.Of == Daily && s.Changed != 0 && was.Rest != nil && last >= 0 && s.index(s.Changed) == was.Parts[last] &&
 		!s.marked()
 }
 
 // marked reports whether the stored snapshot was counted by marks, like the finest kind of window.
 func (s Summing) marked() bool { return ledger.MarksOf(s.Stored).Any }
 
-func (s Summing) place(start int64) int { return int((start - s.Start) / s.Of.End(0)) }
+func (s Summing) index(start int64) int { return int((start - s.Start) / s.Of.End(0)) }
 
 // Sum returns the write that stores the sum; due is false if it is already stored.
 func (s Summing) Sum(now int64) (u item.Update, due bool) {
-	sum := s.sum(s.Window, s.Start)
+	sum := ledger.Sum{Place: s.place(s.Window, s.Start)}
 	sum.TTL, sum.Version = Expiry(now, s.Start, s.Until, s.Days), now
 	was := ledger.SummedOf(s.Stored)
 	if s.Last() {
@@ -94,7 +91,7 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 		if !s.isPart(it) {
 			continue
 		}
-		at, amount := s.place(startOf(it)), ledger.AmountOf(it)
+		at, amount := s.index(startOf(it)), ledger.AmountOf(it)
 		sum.Add(amount)
 		sum.Parts = append(sum.Parts, at)
 		if slices.Contains(was.Parts, at) {
@@ -105,7 +102,7 @@ func (s Summing) Sum(now int64) (u item.Update, due bool) {
 	if s.Of == Daily {
 		sum.Rest = &ledger.Amount{}
 		for _, it := range s.Parts {
-			if s.isPart(it) && s.place(startOf(it)) != sum.Parts[len(sum.Parts)-1] {
+			if s.isPart(it) && s.index(startOf(it)) != sum.Parts[len(sum.Parts)-1] {
 				sum.Rest.Add(ledger.AmountOf(it))
 			}
 		}

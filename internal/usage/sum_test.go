@@ -61,7 +61,7 @@ func TestSumsKeepLostParts(t *testing.T) {
 	}
 	counted := marked(snapshot(Daily, 50, 5), "5") // when days were the finest windows
 	sum := func(base *ledger.Amount) item.Item {
-		s := Summing{Owed: Owed{Bucket: Bucket{"ns", "r", "e"}}}.sum(Daily, day)
+		s := ledger.Sum{Place: Bucket{"ns", "r", "e"}.place(Daily, day)}
 		s.Version, s.Base, s.Parts = 1, base, []int{1}
 		s.Amount = ledger.Amount{Tokens: map[string]int64{"rpm": 20}, Events: 2}
 		u, _ := s.Update(nil)
@@ -166,7 +166,7 @@ func TestMonthIsSummedFromItsLastDay(t *testing.T) {
 	if s.Changed = month + 2*dayMillis; !s.Last() {
 		t.Error("the third of three days does not count as the last")
 	}
-	older := s.sum(Monthly, month) // of an earlier release, without a rest
+	older := ledger.Sum{Place: s.place(Monthly, month)} // of an earlier release, without a rest
 	older.Version, older.Parts, older.Amount = 1, []int{0, 1, 2}, ledger.Amount{Events: 3}
 	u, _ := older.Update(nil)
 	whole := s
@@ -194,8 +194,7 @@ func TestSumsKnowTheirParts(t *testing.T) {
 	hour := func(n int64) item.Item { return snapshot(Hourly, month+n*hourMillis) }
 	day := func(n int64) item.Item { return snapshot(Daily, month+n*dayMillis) }
 	sum := func(w Window, base *ledger.Amount, parts ...int) item.Item {
-		s := ledger.Sum{Namespace: "ns", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(month),
-			Start: layout.Timestamp(month), Amount: ledger.Amount{Events: 1},
+		s := ledger.Sum{Place: Bucket{"ns", "r", "e"}.place(w, month), Amount: ledger.Amount{Events: 1},
 			Summed: ledger.Summed{Version: 1, Parts: parts, Base: base}}
 		u, _ := s.Update(nil)
 		return applied(t, u, nil)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -62,17 +61,13 @@ func Totals(parts []Part, w Window) []Total {
 func (t *Total) From() string { return layout.Timestamp(t.Start) }
 
 // Key returns the key of the snapshot.
-func (t *Total) Key() item.Key {
-	return layout.UsageKey(t.Namespace, t.Entity, t.Resource, t.Window.Part(t.Start))
-}
+func (t *Total) Key() item.Key { return t.place(t.Window, t.Start).Key() }
 
 // usage returns the fields that do not depend on the counts.
 func (t *Total) usage() ledger.Usage {
-	return ledger.Usage{
-		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, TTL: t.TTL,
-		Window: string(t.Window), Part: t.Window.Part(t.Start),
-		Start: time.UnixMilli(t.Start).UTC().Format("2006-01-02T15:04:05Z"),
-	}
+	u := ledger.Usage{Place: t.place(t.Window, t.Start)}
+	u.TTL = t.TTL
+	return u
 }
 
 // addTally adds a tally to a usage.
