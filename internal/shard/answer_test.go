@@ -10,15 +10,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// shardOf is a shard as it was right after a generation began.
+// shardOf returns a shard at the beginning of a generation.
 func shardOf(k, count int, generation int64) table.Shard {
 	limit := bucket.Limit{Name: "rpm", Capacity: 64_000, Amount: 64_000, Period: 60_000}
 	return table.Shard{Namespace: "ns", Entity: "acme", Resource: "gpt", Generation: generation,
 		State: bucket.New([]bucket.Limit{limit}, k, count, 1)}
 }
 
-// says is what a plan for eight shards that knows shards 0 and 1, and that shard 3 is missing,
-// knows after an answer.
+// says formats the knowledge of a plan for eight shards. At first it knows shards 0 and 1, and that
+// shard 3 is missing.
 func (p *Plan) says() string {
 	s := "knows"
 	for _, b := range p.Images() {
@@ -43,7 +43,7 @@ func (p *Plan) says() string {
 	return s
 }
 
-// What a plan learns from a step that was refused, by which of its writes was.
+// A plan learns from a refused step, depending on which of its writes was refused.
 func TestPlansLearnFromRefusals(t *testing.T) {
 	at := func(i int, it item.Item) []store.Reason {
 		reasons := make([]store.Reason, 3)
@@ -76,29 +76,29 @@ func TestPlansLearnFromRefusals(t *testing.T) {
 			"knows 0:8/9 1:8/1, missing [3], refused 3"},
 		{"shard 0 has another count", restore, 1, image(0, 4), "knows 0:4/9 1:8/1, missing [3], over, refused 3"},
 		{"shard 0 is gone", restore, 1, nil, "knows 1:8/1, missing [3], over, refused 3"},
-		{"another shard came back", restore, 1, image(1, 8), before + ", over, gave up 0, refused 3"},
-		{"not what it was", split, 0, image(1, 4),
+		{"another shard was returned", restore, 1, image(1, 8), before + ", over, gave up 0, refused 3"},
+		{"it has changed", split, 0, image(1, 4),
 			"knows 0:8/1 1:4/9, missing [3], refused 1"},
 		{"gone", split, 0, nil, "knows 0:8/1, missing [1 3], refused 1"},
-		{"not itself", split, 0, image(2, 8), before + ", gave up 1"},
-		{"its sibling is there", split, 1, image(5, 8),
+		{"another shard was returned for it", split, 0, image(2, 8), before + ", gave up 1"},
+		{"its sibling exists", split, 1, image(5, 8),
 			"knows 0:8/1 1:8/1 5:8/9, missing [3], refused 1, refused 5, recounts 1 of 8"},
-		{"shard 0 has moved on", split, 2, image(0, 16), "knows 0:16/9 1:8/1, missing [3], over, refused 1"},
+		{"shard 0 has changed its count", split, 2, image(0, 16), "knows 0:16/9 1:8/1, missing [3], over, refused 1"},
 		{"looked at", look, 0, image(3, 8),
 			"knows 0:8/1 1:8/1 3:8/9, missing [], refused 3"},
 		{"the bucket is gone", Step{Look, 0, writes(0)}, 0, nil, "knows 1:8/1, missing [3], over, refused 0"},
 		{"counted by others", recount, 0, image(1, 4),
 			"knows 0:8/1 1:4/9, missing [3], refused 1"},
-		{"what merges is gone", merge, 0, nil,
+		{"the merged shard is gone", merge, 0, nil,
 			"knows 0:8/1 1:8/1, missing [3 5], refused 1, refused 5"},
-		{"what merges is another", merge, 0, image(5, 16),
+		{"the merged shard has changed", merge, 0, image(5, 16),
 			"knows 0:8/1 1:8/1 5:16/9, missing [3], refused 1, refused 5"},
-		{"what is kept is another", merge, 1, image(1, 16),
+		{"the kept shard has changed", merge, 1, image(1, 16),
 			"knows 0:8/1 1:16/9, missing [3], refused 1"},
-		{"shard 0 has moved on from a merge", merge, 2, image(0, 16), "knows 0:16/9 1:8/1, missing [3], over, refused 1"},
-		{"what is discounted is another", discount, 0, image(1, 16),
+		{"recounted before a merge", merge, 2, image(0, 16), "knows 0:16/9 1:8/1, missing [3], over, refused 1"},
+		{"the discounted shard has changed", discount, 0, image(1, 16),
 			"knows 0:8/1 1:16/9, missing [3], refused 1"},
-		{"a sibling is there", discount, 1, image(5, 8),
+		{"a sibling exists", discount, 1, image(5, 8),
 			"knows 0:8/1 1:8/1 5:8/9, missing [3], refused 1, refused 5"},
 	} {
 		p := Propagate(shardOf(0, 8, 1), shardOf(1, 8, 1))

@@ -8,9 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// TestMissingShardOfAnUnsplitParentStaysClosed: shard 3 is missing because shard
-// 1, its parent, was never split; opening it would hand out a share that shard 1
-// still has.
+// TestMissingShardOfAnUnsplitParentStaysClosed: shard 3 is missing because its parent, shard 1, was
+// never split. Opening it would hand out a share that shard 1 still has.
 func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000}}
 	at := func(shard, shards int) table.Shard {
@@ -27,7 +26,7 @@ func TestMissingShardOfAnUnsplitParentStaysClosed(t *testing.T) {
 			t.Fatal("opens shard 3 although its parent has the count 2")
 		}
 		switch {
-		case step.Action == Split && step.Shard == 1: // never gets through
+		case step.Action == Split && step.Shard == 1: // always refused
 			p.Refused(step, []store.Reason{{Refused: true, Old: at(1, 2).Item()}, {}})
 		case step.Action == Look:
 			p.Refused(step, []store.Reason{{Refused: true}})

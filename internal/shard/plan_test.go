@@ -14,10 +14,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// stored are the shards of one bucket, by number.
+// stored are the shards of a bucket, by key.
 type stored map[item.Key]item.Item
 
-// shardsOf is a bucket whose shards have these counts.
+// shardsOf returns a bucket whose shards have these counts.
 func shardsOf(counts map[int]int) stored {
 	out := stored{}
 	for k, n := range counts {
@@ -34,7 +34,7 @@ func (s stored) image(t *testing.T, k int) table.Shard {
 	return b
 }
 
-// counts are "0:2 1:2" of two shards of two.
+// counts formats the counts: "0:2 1:2" for two shards of two.
 func (s stored) counts(t *testing.T) string {
 	var out []string
 	for k := range 16 {
@@ -45,7 +45,7 @@ func (s stored) counts(t *testing.T) string {
 	return strings.Join(out, " ")
 }
 
-// walk carries out a plan and returns its steps; those that are refused in parentheses.
+// walk carries out a plan and returns its steps, refused ones in parentheses.
 func (s stored) walk(t *testing.T, p *shard.Plan) (steps []string) {
 	t.Helper()
 	for range 30 {
@@ -79,9 +79,9 @@ func (s stored) walk(t *testing.T, p *shard.Plan) (steps []string) {
 	return nil
 }
 
-// A count falls by merges. Shards that are not known are looked at; those that are missing hand
-// nothing over, so the count falls at once as far as none is there.
-func TestStepsOfAFallingCount(t *testing.T) {
+// A count falls by merges. Unknown shards are looked up. Missing ones have nothing to merge, so the
+// count falls at once past all of them.
+func TestCountsFallByMerges(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		counts  map[int]int
@@ -91,15 +91,15 @@ func TestStepsOfAFallingCount(t *testing.T) {
 		becomes string
 	}{
 		{"two become one", map[int]int{0: 2, 1: 2}, []int{1}, 1, "merge 0", "0:1"},
-		{"what is not known is asked", map[int]int{0: 2, 1: 2}, nil, 1, "look 1, merge 0", "0:1"},
-		{"nobody has split: the count falls at once, further than planned", map[int]int{0: 8}, nil, 4,
+		{"unknown shards are looked up", map[int]int{0: 2, 1: 2}, nil, 1, "look 1, merge 0", "0:1"},
+		{"no shard has split: the count falls at once, further than planned", map[int]int{0: 8}, nil, 4,
 			"look 4, look 2, look 1, discount 0", "0:1"},
-		{"as far as siblings are there", map[int]int{0: 8, 1: 2}, nil, 4, "look 4, look 2, look 1, discount 0", "0:2 1:2"},
-		{"the first one that is there ends the search", map[int]int{0: 8, 2: 4}, nil, 4, "look 4, look 2, discount 0",
+		{"while siblings are missing", map[int]int{0: 8, 1: 2}, nil, 4, "look 4, look 2, look 1, discount 0", "0:2 1:2"},
+		{"the first sibling found ends the search", map[int]int{0: 8, 2: 4}, nil, 4, "look 4, look 2, discount 0",
 			"0:4 2:4"},
-		{"a sibling that has split since comes down first", map[int]int{0: 2, 1: 4, 3: 4}, []int{1}, 1,
+		{"a sibling that has split since merges first", map[int]int{0: 2, 1: 4, 3: 4}, []int{1}, 1,
 			"look 3, merge 1, merge 0", "0:1"},
-		{"also if its own sibling is missing", map[int]int{0: 2, 1: 4}, []int{1}, 1, "look 3, discount 1, merge 0", "0:1"},
+		{"even if its own sibling is missing", map[int]int{0: 2, 1: 4}, []int{1}, 1, "look 3, discount 1, merge 0", "0:1"},
 	} {
 		s := shardsOf(c.counts)
 		var known []table.Shard
@@ -114,8 +114,8 @@ func TestStepsOfAFallingCount(t *testing.T) {
 	}
 }
 
-// A plan whose images are old learns what is stored, and goes on with that.
-func TestStepsOfAnOldImage(t *testing.T) {
+// A plan with old images learns the stored counts, and goes on with them.
+func TestPlansWithOldImagesGoOn(t *testing.T) {
 	s := shardsOf(map[int]int{0: 2, 1: 2})
 	p := shard.Shrink(s.image(t, 0), 1, s.image(t, 1))
 	s[bucketKey(1)] = shardsOf(map[int]int{1: 4})[bucketKey(1)] // it has split, and lost its sibling
@@ -125,13 +125,13 @@ func TestStepsOfAnOldImage(t *testing.T) {
 	}
 }
 
-// A discount that is refused learns what shard 0 is now from its first write, and goes on from
-// that: here somebody else has brought the count down to four meanwhile, on the way to two.
-func TestStepsOfARefusedDiscount(t *testing.T) {
+// A refused discount learns from its first write what shard 0 is now, and goes on from that. Here
+// another process has reduced the count to four, on the way to two.
+func TestRefusedDiscountsGoOnFromShard0(t *testing.T) {
 	s := shardsOf(map[int]int{0: 8, 2: 4})
 	p := shard.Shrink(s.image(t, 0), 2)
 	first, _ := p.Next(2, 7)
-	for first.Action == shard.Look { // nobody is there but shard 2
+	for first.Action == shard.Look { // only shard 2 exists
 		_, held, _ := first.Writes[0].Apply(s[first.Writes[0].Target()])
 		if held {
 			p.Applied(first, s[first.Writes[0].Target()])
@@ -150,9 +150,9 @@ func TestStepsOfARefusedDiscount(t *testing.T) {
 	}
 }
 
-// A shard that is far behind may have split before: then only its count changes. The step after
-// that is a split again, for its next sibling is not there.
-func TestStepsOfAShardThatHasSplitBefore(t *testing.T) {
+// A shard that is far behind may have split before. Then only its count changes. The next step is a
+// split again, because the next sibling does not exist.
+func TestShardsThatSplitBeforeAreRecounted(t *testing.T) {
 	s := shardsOf(map[int]int{0: 8, 1: 2, 3: 4})
 	steps := strings.Join(s.walk(t, shard.Follow(s.image(t, 1), 8)), ", ")
 	if want := "(split 1), recount 1, split 1"; steps != want || s.counts(t) != "0:8 1:8 3:4 5:8" {
@@ -160,9 +160,10 @@ func TestStepsOfAShardThatHasSplitBefore(t *testing.T) {
 	}
 }
 
-// A recount that held although its answer was lost is refused when it is sent again. It says which count
-// the shard has now, at which its sibling is not there: once more counted, it would hand that nothing.
-func TestStepsOfALostRecount(t *testing.T) {
+// A recount that held, but whose answer was lost, is refused when it is repeated. The refusal has
+// the shard's present count, whose sibling does not exist. Another recount would give that sibling
+// nothing.
+func TestRecountsWithLostAnswersAreNotRepeated(t *testing.T) {
 	s := shardsOf(map[int]int{0: 8, 1: 2, 3: 4})
 	p := shard.Follow(s.image(t, 1), 8)
 	split, _ := p.Next(2, 7)
@@ -176,10 +177,10 @@ func TestStepsOfALostRecount(t *testing.T) {
 	}
 }
 
-// Another client has raised the count to four and split nothing: of the 30 tokens of shard 0, the
-// 14 above its share of 16 move to the first shard that is restored. The next one finds a shard 0
-// that has no more than its share, and begins empty, without a refusal.
-func TestStepsOfARaisedCount(t *testing.T) {
+// Another client has raised the count to four without a split. Of the 30 tokens of shard 0, the 14
+// above its share of 16 move to the first restored shard. The next restore finds only the share in
+// shard 0, and begins empty, without a refusal.
+func TestRaisedCountsMoveTokensOnce(t *testing.T) {
 	s := shardsOf(map[int]int{0: 4})
 	zero := s.image(t, 0)
 	rpm := zero.State.Index("rpm")
@@ -192,8 +193,8 @@ func TestStepsOfARaisedCount(t *testing.T) {
 	}
 }
 
-// A shard that was left behind asks shard 0 for the count, and follows it.
-func TestStepsOfAShardThatAsks(t *testing.T) {
+// A shard that was left behind reads the count of shard 0, and follows it.
+func TestShardsLeftBehindFollowShard0(t *testing.T) {
 	s := shardsOf(map[int]int{0: 2, 1: 4, 3: 4})
 	steps := strings.Join(s.walk(t, shard.FollowAsking(s.image(t, 1))), ", ")
 	if want := "look 0, look 3, merge 1"; steps != want || s.counts(t) != "0:2 1:2" {
@@ -201,8 +202,8 @@ func TestStepsOfAShardThatAsks(t *testing.T) {
 	}
 }
 
-// What cannot be read as shard 0, or is stored in part, answers no question.
-func TestStepsOfAShardThatAsksInVain(t *testing.T) {
+// If shard 0 is unreadable or incomplete, it has no count to follow.
+func TestUnreadableShard0ChangesNothing(t *testing.T) {
 	for _, attr := range []string{"b_rpm_cp", "b_rpm_ra"} {
 		s := shardsOf(map[int]int{0: 2, 1: 4, 3: 4})
 		if delete(s[bucketKey(0)], attr); attr == "b_rpm_cp" {
@@ -214,8 +215,8 @@ func TestStepsOfAShardThatAsksInVain(t *testing.T) {
 	}
 }
 
-// A shard that asks may find that shard 0 is to be merged first: then that is all there is to do.
-func TestStepsOfAShardThatAsksAndShrinks(t *testing.T) {
+// A shard that reads shard 0 may find that it should merge. Then the plan does only that.
+func TestShardsThatReadShard0MayMergeIt(t *testing.T) {
 	for count, want := range map[int]string{
 		2: "look 0, split 1: 0:4 1:4 2:4 3:4", // as many as it has: nothing falls, and shard 1 follows
 		1: "look 0, look 2, merge 0: 0:2 1:2",
@@ -232,7 +233,7 @@ func TestStepsOfAShardThatAsksAndShrinks(t *testing.T) {
 }
 
 // A sweep looks for shards beyond the count, as many as there may have been.
-func TestStepsOfASweep(t *testing.T) {
+func TestSweepsLookBeyondTheCount(t *testing.T) {
 	for _, c := range []struct {
 		beyond      int
 		steps, left string
@@ -249,9 +250,9 @@ func TestStepsOfASweep(t *testing.T) {
 	}
 }
 
-// The images from which a plan is made may be old. It changes the count of shard 0 only from the one
-// that it was made for, or goes on with what others have begun. Else its reason is gone.
-func TestAPlanWhoseReasonIsGoneEnds(t *testing.T) {
+// The images of a plan may be old. It changes the count of shard 0 only if that is still the
+// expected one, or goes on with what others have begun. Otherwise the plan ends.
+func TestObsoletePlansEnd(t *testing.T) {
 	four := shardsOf(map[int]int{0: 4, 1: 4, 2: 4, 3: 4, 4: 8, 6: 8})
 	images := func(shards ...int) (out []table.Shard) {
 		for _, k := range shards {
@@ -275,11 +276,11 @@ func TestAPlanWhoseReasonIsGoneEnds(t *testing.T) {
 		{"split meanwhile", shard.Propagate(zero, images(1, 3)...).Without(2),
 			map[int]int{0: 8, 1: 4, 3: 4, 4: 8}, "(restore 2)"},
 		{"gone", shard.Propagate(zero, images(1, 3)...).Without(2), nil, "(restore 2)"},
-		{"doubles no shard that has merged", shard.Double(zero), map[int]int{0: 2, 1: 4, 3: 4}, "(split 0)"},
-		{"nor one that has split", shard.Double(zero), map[int]int{0: 16, 4: 8}, "(split 0)"},
-		{"merges no shard that has split", shard.Shrink(zero, 2, images(2)...), map[int]int{0: 8, 2: 8, 4: 8, 6: 8},
+		{"does not double a shard that has merged", shard.Double(zero), map[int]int{0: 2, 1: 4, 3: 4}, "(split 0)"},
+		{"does not double a shard that has split", shard.Double(zero), map[int]int{0: 16, 4: 8}, "(split 0)"},
+		{"does not merge a shard that has split", shard.Shrink(zero, 2, images(2)...), map[int]int{0: 8, 2: 8, 4: 8, 6: 8},
 			"(merge 0)"},
-		{"nor splits one that has merged further", shard.Shrink(zero, 2, images(2)...), map[int]int{0: 1}, "(merge 0)"},
+		{"does not split one that has merged", shard.Shrink(zero, 2, images(2)...), map[int]int{0: 1}, "(merge 0)"},
 		{"a straggler", shard.Follow(four.image(t, 1), 8), map[int]int{0: 2, 1: 4, 3: 4}, "(split 1)"},
 	} {
 		s := shardsOf(c.counts)

@@ -16,9 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Every call can fail in every way: refused before it is carried out, or carried
-// out without an answer. A plan that is run until no call fails any more ends
-// with every shard at the count of shard 0, and has moved tokens, not made them.
+// Any call may fail, before it takes effect or without an answer. A plan that is run until no call
+// fails ends with every shard at the count of shard 0. It has moved tokens, and created none.
 func TestRunUnderFaults(t *testing.T) {
 	failures := []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown}
 	for seed := range uint64(40) {
@@ -63,8 +62,7 @@ func TestRunUnderFaults(t *testing.T) {
 	}
 }
 
-// A lost answer does not make Run apply a step twice, and what was carried out
-// is recognized.
+// Run does not apply a step twice after a lost answer, and recognizes what has taken effect.
 func TestRunSendsLostTransactionsAgain(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	calls := 0
@@ -86,7 +84,7 @@ func TestRunSendsLostTransactionsAgain(t *testing.T) {
 	check.Equal(t, calls, 3, "calls, want 3: the same transaction until it is answered")
 }
 
-// Run gives up when the context is done, with whatever has been reached.
+// Run gives up when the context is done, with the steps so far.
 func TestRunStopsWithContext(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +96,7 @@ func TestRunStopsWithContext(t *testing.T) {
 	}
 }
 
-// A shard whose item cannot be read is left alone; the others go on.
+// An unreadable shard is skipped, and the others go on.
 func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	zero, _ := w.image(0)
@@ -119,15 +117,15 @@ func TestPlanGivesUpOnUnreadableShard(t *testing.T) {
 		}
 	}
 	if got := w.db.Item(bucketKey(1)); !item.EqualItems(got, bad) {
-		t.Errorf("the shard that cannot be read became %s", itemtest.JSON(got))
+		t.Errorf("the unreadable shard became %s", itemtest.JSON(got))
 	}
 }
 
-// Run counts what was done before it failed; looks count for nothing.
+// Run counts the steps before it failed. Looks do not count.
 func TestRunCountsSteps(t *testing.T) {
 	for _, c := range []struct{ fails, steps int }{{1, 0}, {2, 0}, {3, 1}, {4, 2}, {5, 2}} {
 		w := fullBucket(t, 16_000)
-		for range 3 { // shard 0 has eight, and shard 4 that of its last split; 1 and 2 lag behind
+		for range 3 { // shard 0 has eight, shard 4 the count of its last split; 1 and 2 lag behind
 			zero, _ := w.image(0)
 			if n, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now }); err != nil || n != 1 {
 				t.Fatal(n, err)
@@ -148,14 +146,14 @@ func TestRunCountsSteps(t *testing.T) {
 	}
 }
 
-// What a refusal shows is taken in, so that a plan of an old image ends after one call: others have
-// split the shard. A shard that is looked at is known after one call.
+// A plan learns from a refusal, so a plan with an old image ends after one call: others have split
+// the shard. A look takes one call.
 func TestRunLearnsFromRefusals(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	calls := 0
 	w.db.SetHook(func(memdynamo.Op) (bool, error) { calls++; return true, nil })
 	zero, _ := w.image(0)
-	for i := range 2 { // of the same image
+	for i := range 2 { // both with the same image
 		calls = 0
 		steps, err := shard.Run(t.Context(), w.db, shard.Double(zero), func() int64 { return w.now })
 		if err != nil || steps != 1-i || calls != 1 {
@@ -170,6 +168,6 @@ func TestRunLearnsFromRefusals(t *testing.T) {
 		t.Errorf("%d steps in %d calls, %v, want one look at shard 1", steps, calls, err)
 	}
 	if images := plan.Images(); len(images) != 2 || images[1].State.Shard != 1 || len(plan.Absent()) != 0 {
-		t.Errorf("then it knows %+v and misses %v", images, plan.Absent())
+		t.Errorf("then it knows %+v, missing are %v", images, plan.Absent())
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// defect is a weakness put back on purpose, to show that the worlds notice it.
+// defect is a weakness put back on purpose, to show that the worlds detect it.
 type defect string
 
 const (
 	sound        defect = ""
-	noCondition  defect = "a charge looks at nothing but the count"
+	noCondition  defect = "a charge checks only the count"
 	literalLevel defect = "a charge writes the level instead of the line"
 	floorRefill  defect = "a refill drops the remainder"
 	undivided    defect = "W24: a shard is refilled with the undivided rate"
-	fullClones   defect = "W24: a doubling opens the sibling with the full capacity"
-	staleSplit   defect = "a split does not look at the level, only at clock and count"
+	fullClones   defect = "W24: a split gives the sibling the full capacity"
+	staleSplit   defect = "a split checks clock and count, but not the level"
 )
 
-// charge returns the write of a charge, or the defective one in its place.
+// charge returns the write of a charge, or a defective one.
 func (d defect) charge(p table.Charged, b table.Shard, costs []table.Cost, now int64) item.Write {
 	u := p.Update
 	switch d {
@@ -61,7 +61,7 @@ func sameCount(b table.Shard) item.Cond {
 	return item.Compare("shard_count", item.Eq, item.N(int64(b.State.Shards)))
 }
 
-// split returns the writes of a step of a plan, or the defective ones.
+// split returns the writes of a step of a plan, or defective ones.
 func (d defect) split(s shard.Step, p *shard.Plan) []item.Write {
 	if s.Action != shard.Split || d != fullClones && d != staleSplit {
 		return s.Writes

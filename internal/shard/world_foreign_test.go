@@ -25,9 +25,8 @@ func (w *world) count(n int) {
 	}
 }
 
-// The Python client raises the count of shard 0 when it is hot and splits
-// nothing. Shard 0 then holds twice its share, once per bump twice more. Opening
-// the missing shards must not let them earn that again.
+// The Python client raises the count of a hot shard 0 without a split. Shard 0 then holds twice its
+// share, and twice more with each further bump. Restored shards must not refill that difference.
 func TestCountBumpedOnFullBucketMintsNothing(t *testing.T) {
 	for _, bumps := range []int{1, 2, 3} {
 		w := fullBucket(t, 17_000)
@@ -42,8 +41,8 @@ func TestCountBumpedOnFullBucketMintsNothing(t *testing.T) {
 	}
 }
 
-// race lets the plans take a step each, in turn, for so many rounds, and in one of
-// some rounds somebody who spends a token of shard 0.
+// race lets the plans take a step each, in turn, for some rounds. In one of several rounds a token
+// of shard 0 is spent.
 func race(w *world, plans []*shard.Plan, rounds, spends int) {
 	for round := range rounds {
 		for _, p := range plans {
@@ -56,9 +55,9 @@ func race(w *world, plans []*shard.Plan, rounds, spends int) {
 	}
 }
 
-// While opening is under way shard 0 is spent from and refilled, and several
-// actors open from images of different age.
-func TestOpeningRacesWithSpending(t *testing.T) {
+// While shards are restored, shard 0 is charged and refilled, and several processes restore from
+// images of different age.
+func TestRestoringRacesWithSpending(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	stale, _ := w.image(0)
 	for range 3 {
@@ -74,9 +73,9 @@ func TestOpeningRacesWithSpending(t *testing.T) {
 	w.burst()
 }
 
-// A sibling that foreign hands have put there has tokens of its own. The shard
-// takes the doubled count and drops what it may no longer hold.
-func TestRecountDropsWhatTheSiblingHolds(t *testing.T) {
+// A sibling created by another client has its own tokens. The shard takes the doubled count, and
+// drops what exceeds its new share.
+func TestRecountsDropTokensAboveTheShare(t *testing.T) {
 	for _, spent := range []int64{0, 3_000, 9_000, 17_000} {
 		w := fullBucket(t, 17_000)
 		b, _ := w.image(0)
@@ -86,7 +85,7 @@ func TestRecountDropsWhatTheSiblingHolds(t *testing.T) {
 		foreign.State = sibling
 		w.db.Store(foreign.Item()) // full
 		w.foreign = true           // until the recount
-		w.run(shard.Double(b))     // from the image before the spending
+		w.run(shard.Double(b))     // from the image before the charge
 		w.foreign = false
 		w.sharesAddUp("after the recount")
 		held := w.held()["rpm"]
@@ -99,7 +98,7 @@ func TestRecountDropsWhatTheSiblingHolds(t *testing.T) {
 	}
 }
 
-// Counts that are no power of two come from nowhere, but must not mint.
+// A count that is not a power of two must not mint.
 func TestOddCountsMintNothing(t *testing.T) {
 	for _, n := range []int{3, 5, 6, 7} {
 		w := fullBucket(t, 64_000)
@@ -111,7 +110,7 @@ func TestOddCountsMintNothing(t *testing.T) {
 	}
 }
 
-// A bucket that is gone stays gone: plans made for it end and create nothing.
+// A deleted bucket stays deleted: plans made for it end, and create nothing.
 func TestShard0DeletedPlansEnd(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	b, _ := w.image(0)
@@ -124,10 +123,9 @@ func TestShard0DeletedPlansEnd(t *testing.T) {
 	}
 }
 
-// A count beyond what a token can be divided by is taken back whole while others
-// open shards for it and spend. What shard 0 has held all along it may keep; nobody
-// gets a token more.
-func TestTakingBackACountRacesWithOpening(t *testing.T) {
+// A count that leaves shares without a token is reduced while others restore shards for it and
+// spend. Shard 0 may keep what it held all along. No token is added.
+func TestReducingACountRacesWithRestoring(t *testing.T) {
 	for bumps := range 7 {
 		w := fullBucket(t, 10_000)
 		stale, _ := w.image(0)
@@ -145,8 +143,8 @@ func TestTakingBackACountRacesWithOpening(t *testing.T) {
 	}
 }
 
-// A batch that comes again after the bucket has merged shows a count that shard 0 no
-// longer has. No shard is split for it.
+// A batch that is repeated after the bucket has merged shows an old count of shard 0. No shard is
+// split for it.
 func TestOldCountSplitsNothing(t *testing.T) {
 	w := fullBucket(t, 16_000)
 	play := func(p *shard.Plan) { w.run(p); w.now += 1000 }
@@ -173,6 +171,6 @@ func TestOldCountSplitsNothing(t *testing.T) {
 	three, _ := w.image(3)
 	play(shard.Follow(three, 8))
 	if !w.atCount(4) {
-		t.Errorf("split for a count of long ago: %v", w.shards())
+		t.Errorf("split for an old count: %v", w.shards())
 	}
 }

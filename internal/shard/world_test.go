@@ -32,9 +32,9 @@ const (
 
 func bucketKey(shard int) item.Key { return layout.BucketKey(namespace, entity, resource, shard) }
 
-// world is one bucket in a table in memory, which begins full. After each call it checks that not a
-// fraction of a millitoken was minted, and that the shares add up. Clients with clocks and answers of
-// their own are in the worlds of packages limiter and simulation.
+// world is one bucket in a table in memory, full at first. After each call it checks that not a
+// fraction of a millitoken was minted, and that the shares add up. The worlds of packages limiter
+// and simulation have clients with their own clocks and answers.
 type world struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -42,9 +42,9 @@ type world struct {
 	now     int64
 	limits  []bucket.Limit
 	history map[string]*buckettest.History
-	foreign bool   // foreign hands are at work: shards may be missing, counts may be wrong
-	planted bool   // a defect is: what is broken is noted in place of failing
-	broken  string // the first promise
+	foreign bool   // another client changes the bucket: shards may be missing, counts may be wrong
+	planted bool   // a defect is planted: violations are recorded, and do not fail the test
+	broken  string // the first violation
 	splits  int
 }
 
@@ -93,7 +93,7 @@ func (w *world) image(shard int) (table.Shard, bool) {
 	return b, true
 }
 
-// held returns what all shards hold now, by limit.
+// held returns the tokens of all shards now, by limit.
 func (w *world) held() map[string]*big.Rat {
 	out, all := map[string]*big.Rat{}, w.shards()
 	for _, l := range w.limits {
@@ -102,8 +102,8 @@ func (w *world) held() map[string]*big.Rat {
 	return out
 }
 
-// call performs writes as one call. If they hold, the shards hold no more than the capacity, and exactly the
-// costs less than before if the call is exact.
+// call performs writes as one call. If they hold, the shards together have at most the capacity. If
+// the call is exact, they have exactly the costs less than before.
 func (w *world) call(what string, costs []table.Cost, exact bool,
 	writes ...item.Write) (item.Item, []store.Reason, error) {
 	w.t.Helper()
@@ -142,7 +142,7 @@ func (w *world) call(what string, costs []table.Cost, exact bool,
 	return it, nil, nil
 }
 
-// charge takes costs from a shard as an image shows it, if that covers them.
+// charge takes costs from a shard if its image covers them.
 func (w *world) charge(b table.Shard, costs []table.Cost, bad defect) (item.Item, bool) {
 	plan := table.Charge{Image: b, Costs: costs, Now: w.now, Lifetime: table.Expires}.Plan()
 	if !plan.Verdict.Granted {
@@ -153,8 +153,8 @@ func (w *world) charge(b table.Shard, costs []table.Cost, bad defect) (item.Item
 	return it, err == nil
 }
 
-// sharesAddUp checks that the shares of all shards are the whole (I3), unless foreign hands have removed
-// shards or changed counts, when they are less.
+// sharesAddUp checks that the shares of all shards are the whole (I3). If another client has
+// removed shards or changed counts, they may be less.
 func (w *world) sharesAddUp(what string) {
 	w.t.Helper()
 	all := w.shards()
@@ -170,7 +170,8 @@ func (w *world) sharesAddUp(what string) {
 	}
 }
 
-// step carries out the next step of a plan, whose answer may be lost; false: there is none.
+// step carries out the next step of a plan, perhaps with a lost answer. It returns false if there
+// is no step.
 func (w *world) step(p *shard.Plan, lost bool, bad defect) bool {
 	w.t.Helper()
 	s, ok := p.Next(w.now, w.rng.Uint64())
@@ -190,7 +191,7 @@ func (w *world) step(p *shard.Plan, lost bool, bad defect) bool {
 	return true
 }
 
-// run carries out a plan, which ends.
+// run carries out a plan to its end.
 func (w *world) run(p *shard.Plan) {
 	w.t.Helper()
 	for steps := 0; w.step(p, false, sound); steps++ {
@@ -200,7 +201,7 @@ func (w *world) run(p *shard.Plan) {
 	}
 }
 
-// rest brings all shards to the count of shard 0, as the aggregator does once the stream has shown it all.
+// rest brings all shards to the count of shard 0, as the aggregator does at the end of the stream.
 func (w *world) rest() {
 	w.t.Helper()
 	for range 5 {
@@ -218,7 +219,7 @@ func (w *world) atCount(n int) bool {
 	return len(all) == n && !slices.ContainsFunc(all, func(s bucket.State) bool { return s.Shards != n })
 }
 
-// burst takes all that the shards hold. No window may have had too much then, not even a fraction of a
+// burst takes all tokens of all shards. Then no window has had too many, not even a fraction of a
 // millitoken.
 func (w *world) burst() {
 	w.t.Helper()
@@ -240,13 +241,13 @@ func (w *world) burst() {
 	}
 }
 
-// play lets some clients charge, and change the shards, by what each of them has seen, in any order. Some
+// play lets some clients charge and change the shards in any order, each by what it has seen. Some
 // answers are lost.
 func (w *world) play(steps int, bad defect) {
 	type client struct {
 		images   map[int]table.Shard
 		plan     *shard.Plan
-		from, to int // the counts of shard 0 between which the plan may change it
+		from, to int // the bounds for the count of shard 0 during the plan
 	}
 	var clients [4]client
 	see := func(c *client, k int) {
@@ -278,7 +279,7 @@ func (w *world) play(steps int, bad defect) {
 			case !known:
 				_, _, _ = w.call("add", costs, false, table.Add{Room: 50, Namespace: namespace, Entity: entity,
 					Resource: resource, Shard: k, Shards: maxShards, Costs: costs, Now: w.now}.Plan())
-			case w.rng.IntN(5) == 0: // as the aggregator refills
+			case w.rng.IntN(5) == 0: // refills like the aggregator
 				w.charge(b, nil, bad)
 			default:
 				w.charge(b, costs, bad)
@@ -322,8 +323,9 @@ var limitSets = [][]bucket.Limit{
 		{Name: "slow", Capacity: 8_000, Amount: 101, Period: 977}},
 }
 
-// Whatever clients do with images as stale as can be, nothing is minted, a charge from a fresh image loses
-// nothing, shares add up after every call, and no window has too much. Each planted defect breaks that.
+// Whatever clients do with stale images, nothing is minted, a charge from a fresh image loses
+// nothing, shares add up after every call, and no window exceeds its bound. Each planted defect
+// breaks that.
 func TestWorlds(t *testing.T) {
 	for bad, worlds := range map[defect]uint64{sound: 16, noCondition: 4, literalLevel: 4, floorRefill: 4, undivided: 8,
 		fullClones: 8, staleSplit: 8} {

@@ -18,9 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// What each answer to a write means. Every write is sent once, whatever the SDK
-// would do by default.
-func TestAnswersMeanWhatTheySay(t *testing.T) {
+// Every answer to a write has a kind. Every write is sent once, whatever the SDK's default is.
+func TestAnswersHaveTheirKind(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer http.HandlerFunc
@@ -40,22 +39,22 @@ func TestAnswersMeanWhatTheySay(t *testing.T) {
 		{"bad signature", fault(400, "InvalidSignatureException", ""), store.Setup},
 		{"other token", fault(400, "IdempotentParameterMismatchException", ""), store.Unavailable},
 		{"collection too large", fault(400, "ItemCollectionSizeLimitExceededException", ""), store.Unavailable},
-		{"a proxy understands nothing", reply(400, "<html>bad request</html>"), store.Unavailable},
-		{"a proxy says no", reply(403, "<html>no</html>"), store.Unavailable},
+		{"a proxy calls the request bad", reply(400, "<html>bad request</html>"), store.Unavailable},
+		{"a proxy forbids it", reply(403, "<html>no</html>"), store.Unavailable},
 
-		{"a proxy asks who you are", reply(407, ""), store.Unavailable},
-		{"a proxy gave up waiting", reply(408, "<html>timeout</html>"), store.Unknown},
-		{"a proxy gave up waiting, in JSON", reply(408, `{"message":"timeout"}`), store.Unknown},
-		{"somebody gave up waiting, with a code", fault(408, "RequestTimeout", ""), store.Unknown},
+		{"a proxy wants authentication", reply(407, ""), store.Unavailable},
+		{"a proxy timed out", reply(408, "<html>timeout</html>"), store.Unknown},
+		{"a proxy timed out, in JSON", reply(408, `{"message":"timeout"}`), store.Unknown},
+		{"a timeout with a code", fault(408, "RequestTimeout", ""), store.Unknown},
 
 		{"internal error", fault(500, "InternalServerError", ""), store.Unknown},
 		{"service unavailable", fault(503, "ServiceUnavailable", ""), store.Unknown},
-		{"500 without a word", reply(500, ""), store.Unknown},
-		{"502 of a proxy", reply(502, "<html>bad gateway</html>"), store.Unknown},
-		{"503 of a proxy", reply(503, "{}"), store.Unknown},
-		{"504 of a proxy", reply(504, "upstream timed out"), store.Unknown},
-		{"success in a tongue unknown", reply(200, "<html>welcome</html>"), store.Unknown},
-		{"success with half an answer", truncate, store.Unknown},
+		{"500 without a body", reply(500, ""), store.Unknown},
+		{"502 by a proxy", reply(502, "<html>bad gateway</html>"), store.Unknown},
+		{"503 by a proxy", reply(503, "{}"), store.Unknown},
+		{"504 by a proxy", reply(504, "upstream timed out"), store.Unknown},
+		{"success in an unknown format", reply(200, "<html>welcome</html>"), store.Unknown},
+		{"success with a truncated answer", truncate, store.Unknown},
 		{"connection cut after the request", cut, store.Unknown},
 	} {
 		for call, do := range calls {
@@ -100,7 +99,7 @@ func TestFailedConnectionsSendNothing(t *testing.T) {
 	}
 }
 
-// tardy is a context whose deadline passes when over is closed, not by any clock.
+// tardy is a context whose deadline passes when over is closed, not by a clock.
 type tardy struct {
 	context.Context
 	over chan struct{}
@@ -117,8 +116,8 @@ func (l tardy) Err() error {
 	}
 }
 
-// A context that ends before the call stops it; one that ends during the call
-// leaves it open what happened.
+// A context that ends before the call prevents it. If it ends during the call, the result is
+// unknown.
 func TestContextsEnd(t *testing.T) {
 	for call, do := range calls {
 		t.Run(call, func(t *testing.T) {
@@ -145,8 +144,8 @@ func TestContextsEnd(t *testing.T) {
 
 const oldItem = `{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"}}`
 
-// A refused condition brings the item as it was.
-func TestRefusalsBringTheItem(t *testing.T) {
+// A refused condition returns the item as it was.
+func TestRefusalsReturnTheItem(t *testing.T) {
 	for _, tt := range []struct {
 		more string
 		want item.Item
@@ -164,9 +163,9 @@ func TestRefusalsBringTheItem(t *testing.T) {
 	}
 }
 
-// What the reasons of a canceled transaction amount to: a refusal outranks
-// everything, a conflict or throttling is worth another try, the rest is not.
-func TestReasonsOfACanceledTransaction(t *testing.T) {
+// The reasons of a canceled transaction determine its kind. A refusal wins. A conflict or
+// throttling is worth a retry, other reasons are not.
+func TestReasonsDetermineTheKindOfATransaction(t *testing.T) {
 	const (
 		none     = `{"Code":"None"}`
 		refused  = `{"Code":"ConditionalCheckFailed","Item":` + oldItem + `}`
@@ -193,7 +192,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 		err := open(s.URL).Transact(t.Context(), "token", []item.Write{item.Check{Key: key, If: item.Exists("x")}, update()})
 		check.Equal(t, store.KindOf(err), tt.want, "%s: %v", tt.reasons, err)
 		if tt.want != 0 && !strings.HasPrefix(err.Error(), "TransactWriteItems: "+tt.want.String()+": ") {
-			t.Errorf("%s: error is %v, want that it names the operation", tt.reasons, err)
+			t.Errorf("%s: error is %v, want the name of the operation", tt.reasons, err)
 		}
 		c, ok := errors.AsType[*store.Canceled](err)
 		check.Equal(t, ok, tt.want == 0, "%s: error is %v, refused", tt.reasons, err)
@@ -214,7 +213,7 @@ func TestInvalidCallsAreNotSent(t *testing.T) {
 		}
 	}
 	if _, err := db.List(t.Context(), item.Query{}); store.KindOf(err) != store.Unavailable {
-		t.Errorf("query of nothing: error is %v", err)
+		t.Errorf("an empty query: error is %v", err)
 	}
 	if items, err := db.Read(t.Context(), false); items != nil || err != nil {
 		t.Errorf("no keys: %v, %v", items, err)
@@ -222,8 +221,8 @@ func TestInvalidCallsAreNotSent(t *testing.T) {
 	check.Equal(t, s.requests.Load(), 0, "requests, want none")
 }
 
-// A connection that the server closed while it was idle is replaced without a
-// second request reaching the server.
+// A connection that the server closed while idle is replaced, without a second request to the
+// server.
 func TestIdleConnectionsMayEnd(t *testing.T) {
 	s := serve(t, reply(200, `{"Attributes":`+oldItem+`}`))
 	db := open(s.URL)
@@ -238,8 +237,8 @@ func TestIdleConnectionsMayEnd(t *testing.T) {
 	}
 }
 
-// Nobody is there if the host has no name or refuses the connection; of a name server that does not
-// answer nothing is known.
+// Without a name in DNS, or with a refused connection, nothing was sent. If a name server does not
+// answer, the result is unknown.
 func TestUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -8,21 +8,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// epoch is what the wall clock of a test shows at first.
+// epoch is the first reading of a test's wall clock.
 var epoch = time.Date(2024, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// TestAnswerBoundsTheClock: what one answer says of the local clock.
+// TestAnswerBoundsTheClock tests how one answer bounds the local clock.
 func TestAnswerBoundsTheClock(t *testing.T) {
 	at := func(d time.Duration) reading { return reading{epoch.Add(d).UnixNano(), 0} }
 	for _, c := range []struct {
 		name           string
-		sent, received time.Duration // of the local clock, from what the server said
+		sent, received time.Duration // local time minus the server's time
 		want           time.Duration
 	}{
 		{"agrees", 100 * time.Millisecond, 110 * time.Millisecond, 0},
-		{"the second was nearly over", 999 * time.Millisecond, 1050 * time.Millisecond, 0},
-		{"turned while under way", -20 * time.Millisecond, 5 * time.Millisecond, 0},
-		{"a slow answer may hide anything", -time.Hour, time.Hour, 0},
+		{"the server's second was nearly over", 999 * time.Millisecond, 1050 * time.Millisecond, 0},
+		{"the second changed during the call", -20 * time.Millisecond, 5 * time.Millisecond, 0},
+		{"a slow answer bounds little", -time.Hour, time.Hour, 0},
 		{"ahead by an hour", time.Hour, time.Hour + 10*time.Millisecond, time.Second - time.Hour},
 		{"behind by an hour", -time.Hour - 10*time.Millisecond, -time.Hour, time.Hour},
 		{"just ahead", 1001 * time.Millisecond, 1010 * time.Millisecond, -time.Millisecond},
@@ -32,10 +32,10 @@ func TestAnswerBoundsTheClock(t *testing.T) {
 	}
 }
 
-// machine is a computer whose clock can be off and can be set.
+// machine is a computer whose clock can be off, and can be set.
 type machine struct {
 	mono time.Duration
-	off  time.Duration // of the wall clock
+	off  time.Duration // by how much the wall clock is off
 	*Clock
 	changes []ClockChange
 }
@@ -47,7 +47,7 @@ func newMachine(off time.Duration) *machine {
 	return m
 }
 
-// call makes one call, whose answer tells the true time, or one ahead of it.
+// call makes one call. Its answer has the true time, or one ahead of it.
 func (m *machine) call(ahead time.Duration) {
 	sent := m.reading()
 	m.mono += 5 * time.Millisecond
@@ -66,8 +66,8 @@ func (m *machine) calls(n int, every time.Duration) {
 	}
 }
 
-// The first answer is enough to correct a clock that is far off, and no later one
-// makes the correction worse; with many it comes close.
+// The first answer corrects a clock that is far off. No later answer makes the correction worse,
+// and after many it is close.
 func TestClockIsCorrected(t *testing.T) {
 	for _, off := range []time.Duration{0, 300 * time.Millisecond, -300 * time.Millisecond, 61 * time.Second,
 		-61 * time.Second, 23 * time.Hour, -23 * time.Hour} {
@@ -93,8 +93,8 @@ func TestClockIsCorrected(t *testing.T) {
 	}
 }
 
-// A clock that agrees is left alone, whatever a single answer says.
-func TestOneAnswerChangesNothing(t *testing.T) {
+// No single answer changes a clock that agrees.
+func TestOneAnswerChangesNoClockThatAgrees(t *testing.T) {
 	for _, off := range []time.Duration{0, time.Hour} {
 		m := newMachine(off)
 		m.calls(10, 700*time.Millisecond)
@@ -102,16 +102,16 @@ func TestOneAnswerChangesNothing(t *testing.T) {
 		changes := len(m.changes)
 		for _, ahead := range []time.Duration{50 * time.Second, -time.Hour, 3 * time.Second} {
 			m.call(ahead)
-			m.call(ahead + 5*time.Second) // they do not agree with each other either
+			m.call(ahead + 5*time.Second) // each contradicts the others too
 			m.call(ahead)
 			check.Equal(t, m.Offset(), before, "off by %v, an answer ahead by %v", off, ahead)
 			m.calls(1, 700*time.Millisecond)
 		}
-		for range 2 * doubts { // now and then a wrong one, always the same
+		for range 2 * doubts { // a wrong answer now and then, always the same
 			m.call(50 * time.Second)
 			m.calls(1, 700*time.Millisecond)
 		}
-		for range doubts { // nor two in a row
+		for range doubts { // two in a row are not enough
 			m.call(50 * time.Second)
 			m.call(50 * time.Second)
 			m.calls(1, 700*time.Millisecond)
@@ -120,9 +120,9 @@ func TestOneAnswerChangesNothing(t *testing.T) {
 	}
 }
 
-// Answers that go on contradicting the correction are believed: the first one was
-// wrong, or the clock is being slewed.
-func TestManyAnswersChangeIt(t *testing.T) {
+// Repeated answers that contradict the correction change it: the first answer was wrong, or the
+// clock is being slewed.
+func TestRepeatedAnswersChangeTheCorrection(t *testing.T) {
 	m := newMachine(0)
 	m.call(50 * time.Second)
 	if (m.wrong() - 50*time.Second).Abs() > time.Second+10*time.Millisecond {
@@ -133,14 +133,14 @@ func TestManyAnswersChangeIt(t *testing.T) {
 		t.Error("two answers have changed the correction")
 	}
 	m.calls(1, time.Second)
-	check.Equal(t, m.Offset(), 0, "offset after three answers that say the clock is right")
+	check.Equal(t, m.Offset(), 0, "offset after three answers that confirm the clock")
 	last := m.changes[len(m.changes)-1]
 	if len(m.changes) != 2 || last.Before == 0 || last.After != 0 || last.Set {
 		t.Errorf("changes %v", m.changes)
 	}
 }
 
-// What was found of a clock says nothing of the same clock after it was set.
+// When a clock is set, its correction no longer counts.
 func TestCorrectionIsDroppedWhenTheClockIsSet(t *testing.T) {
 	for _, off := range []time.Duration{50 * time.Second, -50 * time.Second} {
 		m := newMachine(off)
@@ -148,21 +148,21 @@ func TestCorrectionIsDroppedWhenTheClockIsSet(t *testing.T) {
 		if m.Offset() == 0 {
 			t.Fatal("not corrected")
 		}
-		m.off = 0 // somebody has set the clock
+		m.off = 0 // the clock was set
 		m.mono += 10 * time.Millisecond
-		check.Equal(t, m.Offset(), 0, "offset at a clock that is right")
+		check.Equal(t, m.Offset(), 0, "offset with a right clock")
 		last := m.changes[len(m.changes)-1]
 		if last.After != 0 || last.Before == 0 || !last.Set {
-			t.Errorf("the watcher was told %+v", last)
+			t.Errorf("the watcher saw %+v", last)
 		}
-		m.off = time.Minute // and set it again, while a call is under way
+		m.off = time.Minute // and is set again during a call
 		m.Offset()
 		sent := m.reading()
 		m.off = 0
 		m.Offset()
 		m.heard(epoch.Add(m.mono).Truncate(time.Second), sent)
 		check.Equal(t, m.Offset(), 0, "offset from a call during which the clock was set")
-		m.off = time.Hour // the next answer after it is set counts at once
+		m.off = time.Hour // the next answer counts at once
 		m.call(0)
 		if m.wrong().Abs() > time.Second+10*time.Millisecond {
 			t.Errorf("off by %v after an answer", m.wrong())
@@ -170,7 +170,7 @@ func TestCorrectionIsDroppedWhenTheClockIsSet(t *testing.T) {
 	}
 }
 
-// A clock that is slewed, or read seldom, was not set.
+// A clock that is slewed, or read rarely, was not set.
 func TestSlewedClockKeepsItsCorrection(t *testing.T) {
 	m := newMachine(time.Hour)
 	m.call(0)
@@ -185,7 +185,7 @@ func TestSlewedClockKeepsItsCorrection(t *testing.T) {
 	check.Equal(t, m.Offset(), before, "after a day")
 }
 
-// What asks for more than a day is not believed, and said.
+// A correction of more than a day is not made, but reported.
 func TestCorrectionIsBounded(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		m := newMachine(0)
@@ -200,13 +200,13 @@ func TestCorrectionIsBounded(t *testing.T) {
 		check.Equal(t, m.Offset(), before)
 		last := m.changes[len(m.changes)-1]
 		if last.Before != before || last.After != before || (last.Reported+25*time.Hour).Abs() > 2*time.Second {
-			t.Errorf("the watcher was told %+v", last)
+			t.Errorf("the watcher saw %+v", last)
 		}
 	}
 }
 
-// The machine's own two clocks agree.
-func TestMachineClockIsNotSet(t *testing.T) {
+// The machine's two clocks agree.
+func TestTheMachinesClocksAgree(t *testing.T) {
 	var c Clock
 	a := c.reading()
 	if b := c.reading(); b.setSince(a) || b.mono < a.mono {
@@ -214,8 +214,8 @@ func TestMachineClockIsNotSet(t *testing.T) {
 	}
 }
 
-// An answer that an offset agrees with asks for none, also the first one; else it asks for the
-// nearest that agrees, whether that is believed or not.
+// An answer that agrees with an offset, even the first, asks for no change. Another answer asks for
+// the nearest offset that agrees, even if it is not believed.
 func TestAnswersAskForTheNearestOffset(t *testing.T) {
 	const s = time.Second
 	doubted := correction{offset: 2 * s, known: true, doubts: doubts - 1, doubt: span{4 * s, 5 * s}}
@@ -229,7 +229,7 @@ func TestAnswersAskForTheNearestOffset(t *testing.T) {
 		{correction{}, span{-3 * s, -2 * s}, -2 * s, -2 * s},
 		{correction{}, span{25 * 3600 * s, 25*3600*s + s}, 0, 25 * 3600 * s},
 		{correction{offset: 2 * s, known: true}, span{s, 3 * s}, 2 * s, 0},
-		{correction{offset: 2 * s, known: true}, span{4 * s, 5 * s}, 2 * s, 0}, // the first that contradicts
+		{correction{offset: 2 * s, known: true}, span{4 * s, 5 * s}, 2 * s, 0}, // the first contradiction
 		{doubted, span{4 * s, 6 * s}, 4 * s, 4 * s},
 		{doubted, span{6 * s, 7 * s}, 2 * s, 0},
 	} {

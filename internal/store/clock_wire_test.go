@@ -17,7 +17,7 @@ import (
 
 const refusal = `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"no"}`
 
-// telling returns a store whose every request is answered by somebody whose clock is ahead.
+// telling returns a store whose server has a clock that is ahead.
 func telling(t *testing.T, ahead time.Duration, status int, body string, header map[string]string) *store.Dynamo {
 	t.Helper()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -32,7 +32,7 @@ func telling(t *testing.T, ahead time.Duration, status int, body string, header 
 	return open(s.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
 }
 
-// signed are the headers with which DynamoDB sends a body.
+// signed returns the headers that DynamoDB sends with a body.
 func signed(body string) map[string]string {
 	return map[string]string{"X-Amzn-Requestid": "01A1FDBA57FD7E609C2D", "X-Amz-Crc32": checksum(body)}
 }
@@ -40,8 +40,8 @@ func signed(body string) map[string]string {
 func write(ctx context.Context, d *store.Dynamo) error { _, err := d.Write(ctx, update()); return err }
 func read(ctx context.Context, d *store.Dynamo) error  { _, err := d.Read(ctx, false, key); return err }
 
-// Granted and refused writes tell DynamoDB's time, and so do reads.
-func TestDynamoDBGivesTheTime(t *testing.T) {
+// Answers to granted and refused writes and to reads have DynamoDB's time.
+func TestAnswersHaveDynamoDBsTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		body   string
@@ -60,7 +60,7 @@ func TestDynamoDBGivesTheTime(t *testing.T) {
 			d := telling(t, ahead, tt.status, tt.body, signed(tt.body))
 			begin := time.Now()
 			check.Must(t, tt.call(t.Context(), d), name)
-			// The answer was made some time during the call, and names whole seconds.
+			// The answer was made during the call, and has whole seconds.
 			leeway := time.Since(begin) + 2*time.Second
 			if got := d.Offset(); got < ahead-leeway || got > ahead+leeway {
 				t.Errorf("%s, server ahead by %v: offset %v, want it within %v", name, ahead, got, leeway)
@@ -69,8 +69,7 @@ func TestDynamoDBGivesTheTime(t *testing.T) {
 	}
 }
 
-// What stands between a process and DynamoDB has a clock too, and nobody knows
-// how good that is.
+// Proxies between a process and DynamoDB have clocks too, which may be wrong.
 func TestProxiesDoNotSetTheClock(t *testing.T) {
 	id := map[string]string{"X-Amzn-Requestid": "01A1FDBA57FD"}
 	aged := signed(refusal)
@@ -87,7 +86,7 @@ func TestProxiesDoNotSetTheClock(t *testing.T) {
 		"a 200 that is not AWS's":      {200, "{}", nil},
 		"a refusal without checksum":   {400, refusal, id},
 		"a refusal without an id":      {400, refusal, map[string]string{"X-Amz-Crc32": checksum(refusal)}},
-		"an answer out of a cache":     {400, refusal, aged},
+		"an answer from a cache":       {400, refusal, aged},
 	} {
 		d := telling(t, 50*time.Second, a.status, a.body, a.header)
 		for range 5 {

@@ -16,10 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// lateWriter is an HTTP client whose requests are sent at once, but whose
-// connection says so only when the SDK begins to read the answer, as on a machine
-// that has no time for the goroutine that writes. wrote gets what became of the
-// writing.
+// lateWriter is an HTTP client that sends requests at once, but reports the end of writing only
+// when the SDK begins to read the answer, like a machine that is too busy for the writing
+// goroutine. wrote gets the result of writing.
 type lateWriter struct {
 	http.Client
 	reading, wrote chan error
@@ -69,16 +68,16 @@ func (b *lateBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// An answer that comes before the writing of the request has ended is read whole, and
-// its connection stays.
-func TestAnswersBeforeTheRequestHasEnded(t *testing.T) {
+// An answer that arrives before the request is written is read completely, and the connection is
+// kept.
+func TestEarlyAnswersAreReadCompletely(t *testing.T) {
 	for call, do := range allCalls() {
 		t.Run(call, func(t *testing.T) {
 			s := serve(t, reply(200, "{}"))
 			late := newLateWriter()
 			db := openListing(s.URL, func(o *dynamodb.Options) { o.HTTPClient, o.Retryer = late, aws.NopRetryer{} })
 			check.NoError(t, do(t.Context(), db))
-			check.NoError(t, <-late.wrote, "the connection was given up")
+			check.NoError(t, <-late.wrote, "the connection was dropped")
 		})
 	}
 }

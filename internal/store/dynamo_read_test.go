@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// What DynamoDB leaves unprocessed is asked for again, and only that.
-func TestReadAsksAgainForTheRest(t *testing.T) {
+// Keys that DynamoDB leaves unprocessed are requested again, and only those.
+func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	s := serve(t, reply(200, `{"Responses":{"table":[{"PK":{"S":"b"},"SK":{"S":"s"}}]},
 		"UnprocessedKeys":{"table":{"Keys":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}}`),
 		reply(200, `{"Responses":{"table":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}`))
@@ -39,8 +39,8 @@ func TestReadAsksAgainForTheRest(t *testing.T) {
 	check.Equal(t, s.requests.Load(), 2, "requests")
 }
 
-// plain is a retryer of a client's own, as it was before there was a second kind, and limited is one
-// of the second kind. Both want three attempts, whatever the error is.
+// plain is a client's own retryer of the older kind, and limited is one of the newer kind. Both
+// want three attempts for any error.
 type plain struct{ aws.Retryer }
 
 func (plain) MaxAttempts() int                             { return 3 }
@@ -57,9 +57,9 @@ func (l limited) GetAttemptToken(context.Context) (func(error) error, error) {
 	return func(error) error { return nil }, nil
 }
 
-// A read is repeated as the client's own retryer says, with its leave for each attempt, but
-// not where nobody listens: there, one attempt is all.
-func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
+// A read is repeated as the client's own retryer says, with its permission for each attempt.
+// Without a server, one attempt is enough.
+func TestReadsUseTheClientsRetryer(t *testing.T) {
 	failing := serve(t, fault(400, "ValidationException", ""))
 	asked := 0
 	for name, r := range map[string]aws.Retryer{"plain": plain{aws.NopRetryer{}},
@@ -80,13 +80,14 @@ func TestReadsAreRepeatedAsTheClientSays(t *testing.T) {
 		open("http://db", use, nobody).Read(t.Context(), true, key)
 		check.Equal(t, dials.Load(), 1, "%s: attempts without a server", name)
 	}
-	check.Equal(t, asked, 3+1, "leave was asked for attempts, 4 were made")
+	check.Equal(t, asked, 3+1, "attempts with permission, of 4")
 }
 
-// A read that DynamoDB rejects is a matter of setup, as a write is: of no table and no
-// permission the first call tells, and that is a read. One that fails or is slowed down is repeated
-// by the SDK; then it is unavailable, or throttled, as the table has answered.
-func TestReadsThatFail(t *testing.T) {
+// If DynamoDB rejects a read because the table or permissions are missing, that is a matter of
+// setup, as for a write. The first call is a read, so it reports such errors. The SDK repeats reads
+// that fail or are slowed down. After that they are unavailable or throttled, by the table's
+// answer.
+func TestFailedReadsHaveTheirKind(t *testing.T) {
 	for _, c := range []struct {
 		status   int
 		code     string
@@ -112,7 +113,7 @@ func TestReadsThatFail(t *testing.T) {
 	}
 }
 
-// hungry leaves every key unprocessed. It takes down how many it was asked for.
+// hungry leaves every key unprocessed, and records how many it got.
 type hungry struct {
 	store.API
 	asked *[]int
@@ -121,14 +122,14 @@ type hungry struct {
 func (h hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
 	opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	for _, f := range opts {
-		f(&dynamodb.Options{}) // it is no client of the SDK, and has no options of its own
+		f(&dynamodb.Options{}) // it is not a client of the SDK, and has no options
 	}
 	*h.asked = append(*h.asked, len(in.RequestItems["table"].Keys))
 	return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
 }
 
-// A read of which DynamoDB leaves keys unprocessed to the end is throttled.
-func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
+// A read with keys that stay unprocessed is throttled.
+func TestReadsWithUnprocessedKeysAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []int
 		other := item.Key{PK: "q", SK: "s"}
@@ -142,7 +143,7 @@ func TestReadsThatAreSlowedDownAreThrottled(t *testing.T) {
 	})
 }
 
-// A read that is slowed down ends with its context, and then it has read nothing.
+// A read that is slowed down ends with its context, and returns nothing.
 func TestReadsEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -154,7 +155,7 @@ func TestReadsEndWithTheirContext(t *testing.T) {
 	})
 }
 
-func TestRetryRepeatsWhatWasNotWritten(t *testing.T) {
+func TestRetriesRepeatOnlyUnwrittenCalls(t *testing.T) {
 	for _, tt := range []struct {
 		kind  store.Kind
 		calls int

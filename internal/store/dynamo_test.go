@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// broken is a client of which every update ends with an error, without a request.
+// broken is a client whose updates all fail, without a request.
 type broken struct {
 	store.API
 	err error
@@ -25,8 +25,8 @@ func (b broken) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*
 	return nil, b.err
 }
 
-// Of a call that a client cuts short, or that fails for a reason that nobody knows, it is unknown
-// whether it was carried out, whatever the SDK wraps it in: an earlier attempt may have arrived.
+// If a client cancels a call, or it fails for an unknown reason, the result is unknown, however the
+// SDK wraps the error: an earlier attempt may have arrived.
 func TestUnexplainedErrorsAreUnknown(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -40,7 +40,7 @@ func TestUnexplainedErrorsAreUnknown(t *testing.T) {
 		{errors.New("other"), store.Unknown},
 		{&smithy.OperationError{Err: &smithyhttp.RequestSendError{Err: io.ErrUnexpectedEOF}}, store.Unknown},
 		{&smithy.GenericAPIError{Code: "NewTrouble", Fault: smithy.FaultServer}, store.Unknown},
-		{&smithy.OperationError{Err: errors.New("no credentials")}, store.Unavailable}, // it was not sent
+		{&smithy.OperationError{Err: errors.New("no credentials")}, store.Unavailable}, // not sent
 	} {
 		_, got := store.NewDynamo(broken{err: c.err}, "table").Write(t.Context(), update())
 		if store.KindOf(got) != c.want || !errors.Is(got, c.err) {

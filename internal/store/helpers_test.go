@@ -23,15 +23,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// server is an HTTP server that counts its requests and keeps what they asked.
+// server is an HTTP server that counts its requests, and records what they ask.
 type server struct {
 	*httptest.Server
 	requests atomic.Int64
 	mu       sync.Mutex
-	asked    []string // the operation and the body of each
+	asked    []string // the operation and the body of each request
 }
 
-// serve answers the first request with the first answer, and so on, and every later one with the last.
+// serve answers the requests with the answers in order, and all further ones with the last.
 func serve(t *testing.T, answers ...http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{}
@@ -47,8 +47,8 @@ func serve(t *testing.T, answers ...http.HandlerFunc) *server {
 	return s
 }
 
-// openListing returns the store at an endpoint, made with the SDK's own defaults, its
-// retries included, if without their pauses: the store itself has to turn them off.
+// openListing opens the store at an endpoint with the SDK's defaults, including its retries without
+// their pauses, because the store has to turn them off.
 func openListing(endpoint string, change ...func(*dynamodb.Options)) *store.Listing {
 	cfg := aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: &http.Client{Transport: &http.Transport{}},
@@ -62,7 +62,7 @@ func open(endpoint string, change ...func(*dynamodb.Options)) *store.Dynamo {
 	return openListing(endpoint, change...).Dynamo
 }
 
-// reply answers with a status and a body, with the checksum DynamoDB sends.
+// reply answers with a status and a body, and DynamoDB's checksum.
 func reply(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -74,24 +74,24 @@ func reply(status int, body string) http.HandlerFunc {
 
 func checksum(body string) string { return fmt.Sprint(crc32.ChecksumIEEE([]byte(body))) }
 
-// fault answers as DynamoDB answers with an error.
+// fault answers with an error of DynamoDB.
 func fault(status int, code, more string) http.HandlerFunc {
 	return reply(status, fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"told"%s}`, code, more))
 }
 
-// cut takes the request and closes the connection without an answer.
+// cut reads the request and closes the connection without an answer.
 func cut(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		panic(err)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0) // reset, not a polite end
+		tcp.SetLinger(0) // reset the connection
 	}
 	conn.Close()
 }
 
-// truncate begins an answer and does not end it.
+// truncate sends only the beginning of an answer.
 func truncate(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	io.WriteString(w, `{"Attributes":{`)
@@ -99,7 +99,7 @@ func truncate(w http.ResponseWriter, r *http.Request) {
 	cut(w, r)
 }
 
-// deadEndpoint is an address where nobody listens.
+// deadEndpoint is an address without a server.
 func deadEndpoint(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,7 +114,7 @@ func update() item.Update {
 	return item.Update{Key: key, Add: []item.Attr{{Name: "n", Value: item.N(1)}}}
 }
 
-// calls are all ways to write, as calls.
+// calls are all kinds of writes.
 var calls = map[string]func(context.Context, store.Store) error{
 	"update": func(ctx context.Context, s store.Store) error { _, err := s.Write(ctx, update()); return err },
 	"put": func(ctx context.Context, s store.Store) error {
@@ -130,7 +130,7 @@ var calls = map[string]func(context.Context, store.Store) error{
 	},
 }
 
-// operations are their names in the API.
+// operations are the API names of calls.
 var operations = map[string]string{
 	"update": "UpdateItem", "put": "PutItem", "delete": "DeleteItem", "transact": "TransactWriteItems",
 }

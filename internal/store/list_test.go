@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// What DynamoDB leaves unprocessed of a removal is sent again, and only that.
-func TestRemoveAsksAgainForTheRest(t *testing.T) {
+// Items that DynamoDB leaves unprocessed are removed again, and only those.
+func TestUnprocessedItemsAreRemovedAgain(t *testing.T) {
 	s := serve(t, reply(200, `{"UnprocessedItems":{"table":[{"DeleteRequest":{"Key":{"PK":{"S":"b"},"SK":{"S":"s"}}}}]}}`),
 		reply(200, `{"UnprocessedItems":{}}`))
 	a, b := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}
@@ -31,10 +31,10 @@ func TestRemoveAsksAgainForTheRest(t *testing.T) {
 	}
 }
 
-// A removal that never gets anywhere ends.
-func TestRemoveGivesUp(t *testing.T) {
+// A removal without progress ends.
+func TestRemovalsWithoutProgressEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct{ somewhere, want int }{{0, 8}, {5, 12}} { // the fifth gets somewhere: seven more
+		for _, c := range []struct{ somewhere, want int }{{0, 8}, {5, 12}} { // the fifth makes progress: seven more
 			calls := 0
 			slow := stubborn{then: func() { calls++ }, removes: func() bool { return calls == c.somewhere }}
 			err := store.NewListing(slow, "table").Remove(t.Context(), key, item.Key{PK: "q"})
@@ -45,8 +45,9 @@ func TestRemoveGivesUp(t *testing.T) {
 	})
 }
 
-// A removal that is told no, or whose context has ended, says so: some may still be there.
-func TestRemoveSaysThatItFailed(t *testing.T) {
+// A removal that is forbidden, or whose context has ended, returns an error: some items may still
+// exist.
+func TestFailedRemovalsReturnAnError(t *testing.T) {
 	s := serve(t, fault(400, "AccessDeniedException", ""))
 	if err := openListing(s.URL).Remove(t.Context(), key); store.KindOf(err) != store.Setup {
 		t.Errorf("not allowed: %v", err)
@@ -65,7 +66,7 @@ func TestRemoveSaysThatItFailed(t *testing.T) {
 	}
 }
 
-// stubborn removes nothing, or one item of a request.
+// stubborn removes nothing, or one item per request.
 type stubborn struct {
 	store.ListAPI
 	then    func()
@@ -82,8 +83,8 @@ func (s stubborn) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemI
 	return &dynamodb.BatchWriteItemOutput{UnprocessedItems: map[string][]types.WriteRequest{"table": left}}, nil
 }
 
-// A page has what the table told, and where the next one begins if there is one.
-func TestAPageOfItems(t *testing.T) {
+// A page has the table's answer, and the beginning of the next page, if any.
+func TestPagesHaveTheBeginningOfTheNext(t *testing.T) {
 	for more, next := range map[string]item.Item{"": nil, `,"LastEvaluatedKey":{}`: nil,
 		`,"LastEvaluatedKey":{"PK":{"S":"p"},"SK":{"S":"b"}}`: item.Key{PK: "p", SK: "b"}.Item()} {
 		s := serve(t, reply(200, `{"Items":[{"PK":{"S":"p"},"SK":{"S":"a"}},{"PK":{"S":"p"},"SK":{"S":"b"}}]`+more+`}`))

@@ -19,7 +19,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// allCalls are all calls of a store, reads too.
+// allCalls are all calls of a store, including reads.
 func allCalls() map[string]func(context.Context, *store.Listing) error {
 	all := map[string]func(context.Context, *store.Listing) error{
 		"read":   func(ctx context.Context, s *store.Listing) error { _, err := s.Read(ctx, true, key); return err },
@@ -35,8 +35,8 @@ func allCalls() map[string]func(context.Context, *store.Listing) error {
 	return all
 }
 
-// signatures is a server that checks the time of a signature as AWS does, by a clock that is ahead of
-// this machine's.
+// signatures is a server that checks the time of a signature like AWS, by a clock ahead of this
+// machine's.
 type signatures struct {
 	*server
 	ahead atomic.Int64
@@ -57,9 +57,9 @@ func checkSignatures(t *testing.T, code string) *signatures {
 	return s
 }
 
-// A clock is set while calls are on their way, to the future, the past, and back. Each signature that
-// is rejected for it is made anew, once.
-func TestCallsAreSignedAgainWhenAClockWasSet(t *testing.T) {
+// A clock is set during calls: to the future, to the past, and back. Each rejected signature is
+// made again, once.
+func TestRejectedSignaturesAreMadeAgainOnce(t *testing.T) {
 	for _, code := range []string{"InvalidSignatureException", "RequestTimeTooSkewed", "AccessDeniedException"} {
 		for call, do := range allCalls() {
 			t.Run(code+"/"+call, func(t *testing.T) {
@@ -80,13 +80,13 @@ func TestCallsAreSignedAgainWhenAClockWasSet(t *testing.T) {
 	}
 }
 
-// Where the correction does not help, because a clock goes on being set, a call is sent twice, and the
-// failure policy decides. A signature that is wrong by a right clock is one of wrong credentials:
-// nothing is sent again.
-func TestASignatureThatStaysWrong(t *testing.T) {
+// If the correction does not help, because a clock is set repeatedly, a call is sent twice, and
+// then the failure policy decides. A wrong signature with a right clock means wrong credentials,
+// and nothing is sent again.
+func TestWrongSignaturesAreNotRepeatedForever(t *testing.T) {
 	for _, c := range []struct {
 		code  string
-		ahead time.Duration // with each request further
+		ahead time.Duration // further ahead with each request
 		want  store.Kind
 		sent  int64
 	}{
@@ -111,8 +111,8 @@ func TestASignatureThatStaysWrong(t *testing.T) {
 	}
 }
 
-// expiring answers a first call with an error that names a clock, and ends the caller's context if it is
-// to.
+// expiring answers a first call with an error that blames a clock, and may end the caller's
+// context.
 type expiring struct {
 	store.API
 	code  string
@@ -131,9 +131,9 @@ func (e *expiring) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...fun
 	return nil, fmt.Errorf("wrapped: %w", &smithy.GenericAPIError{Code: e.code})
 }
 
-// Some codes name a clock by themselves. A caller that has left gets no second call, and nothing was
-// written.
-func TestCodesThatNameAClock(t *testing.T) {
+// Some codes blame a clock by themselves. If the caller has left, there is no second call, and
+// nothing was written.
+func TestSomeCodesBlameAClock(t *testing.T) {
 	for _, code := range []string{"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"} {
 		api := &expiring{code: code}
 		if _, err := store.NewDynamo(api, "table").Write(t.Context(), update()); err != nil || api.calls != 2 {

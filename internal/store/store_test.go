@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Errors say which call failed, what is known of it, and why; refusals say by which item.
-func TestMessagesOfErrors(t *testing.T) {
+// Errors name the failed call, its kind and its cause. Refusals name the item.
+func TestErrorsNameCallKindAndCause(t *testing.T) {
 	cause := errors.New("why")
 	for want, err := range map[string]error{
 		"Op: unavailable: why":            &store.Failure{Kind: store.Unavailable, Op: "Op", Err: cause},

@@ -14,9 +14,9 @@ type client func(*http.Request) (*http.Response, error)
 
 func (c client) Do(r *http.Request) (*http.Response, error) { return c(r) }
 
-// A request reaches the client with all of its body, of which it can only read; one without a body
-// has none there either.
-func TestRequestsReachTheClientWhole(t *testing.T) {
+// A request reaches the client with its complete body, which the client can only read. A request
+// without a body has none there.
+func TestRequestsReachTheClientCompletely(t *testing.T) {
 	for _, body := range []string{"", "all of it"} {
 		var content io.Reader
 		if body != "" {

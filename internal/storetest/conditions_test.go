@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// misreading is the twin, which takes some words or values of an update for others.
+// misreading is the twin, except that it misreads some words or values of an update.
 type misreading struct {
 	*memdynamo.Client
 	words func(string) string
@@ -48,8 +48,8 @@ func (m misreading) UpdateItem(
 	return m.Client.UpdateItem(ctx, &read, opts...)
 }
 
-// A table that takes a word for another, or a value, does not pass.
-func TestMisreadingIsNoticed(t *testing.T) {
+// A table that misreads a word or a value does not pass.
+func TestMisreadTablesAreNoticed(t *testing.T) {
 	quietly(t)
 	swap := func(pairs ...string) func(string) string { return strings.NewReplacer(pairs...).Replace }
 	match := func(pattern, with string) func(string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// Two tables that do the same are the same, and one that tells anything else once is not.
+// Compare accepts two tables that do the same. A table that answers differently once is noticed.
 func TestCompare(t *testing.T) {
 	quietly(t)
 	const calls = 60
@@ -24,12 +24,12 @@ func TestCompare(t *testing.T) {
 	}
 	honest := &liar{}
 	if !same(honest) {
-		t.Fatal("the twin is not the same as itself")
+		t.Fatal("the twin differs from itself")
 	}
 	for i, c := range honest.calls {
 		for _, how := range lies[c.ends] {
 			if how == spoils || how == forgets {
-				continue // another write may cover that up
+				continue // another write may hide it
 			}
 			l := &liar{lie: how, at: i + 1}
 			if same(l) && l.lied {
@@ -48,7 +48,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// scripted is a table that ends calls in turn as it is told, and holds nothing.
+// scripted is a table that ends calls as it is scripted, and stores nothing.
 type scripted struct {
 	calls int
 	ends  []error
@@ -67,7 +67,8 @@ func (s *scripted) Read(_ context.Context, _ bool, keys ...item.Key) ([]item.Ite
 	return make([]item.Item, len(keys)), nil
 }
 
-// A comparison in which nothing is done, or refused, or not valid says little, and fails.
+// A comparison fails if no call is done, or none is refused, or none is invalid: it would say too
+// little.
 func TestCompareNeedsEveryOutcome(t *testing.T) {
 	quietly(t)
 	refused, invalid := error(&store.Refused{}), error(&store.Failure{Kind: store.Setup})
@@ -86,8 +87,8 @@ func TestCompareNeedsEveryOutcome(t *testing.T) {
 	}
 }
 
-// The calls follow from the seed.
-func TestCallsOfASeed(t *testing.T) {
+// The seed determines the calls.
+func TestSeedsDetermineTheCalls(t *testing.T) {
 	play := func(seed uint64) (ends []string) {
 		l := &liar{DB: memdynamo.New(nil)}
 		Compare(t, nil, seed, 60, memdynamo.New(nil), l)
@@ -97,11 +98,11 @@ func TestCallsOfASeed(t *testing.T) {
 		return ends
 	}
 	if !slices.Equal(play(4), play(4)) || slices.Equal(play(4), play(5)) {
-		t.Error("the same seed makes other calls, or another one the same")
+		t.Error("the same seed gives other calls, or another seed the same")
 	}
 }
 
-// unmixed tells of a refused transaction that it is not valid.
+// unmixed reports a refused transaction as invalid.
 type unmixed struct{ *memdynamo.DB }
 
 func (u unmixed) Transact(ctx context.Context, token string, writes []item.Write) error {
@@ -112,8 +113,8 @@ func (u unmixed) Transact(ctx context.Context, token string, writes []item.Write
 	return err
 }
 
-// Only where it is known to deviate may a table tell of the type error alone.
-func TestCompareKnowsOfMixedTransactions(t *testing.T) {
+// A table may report only the type error if that deviation is known.
+func TestCompareAllowsKnownDeviationsOfMixedTransactions(t *testing.T) {
 	quietly(t)
 	for _, known := range []Deviations{nil, {MixedTransaction: "it is old"}} {
 		got := passes(func(t *testing.T) { Compare(t, known, 4, 300, memdynamo.New(nil), unmixed{memdynamo.New(nil)}) })

@@ -18,19 +18,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// lie is a way in which a table does not keep its promise for one call.
+// lie is a way in which a table breaks its promise in one call.
 type lie string
 
 const (
 	forgets  lie = "answers, and does nothing"
 	spoils   lie = "does more"
 	misleads lie = "tells another item"
-	turns    lie = "says done for refused, and refused for done"
+	turns    lie = "swaps done and refused"
 	fails    lie = "fails in another way"
 	drops    lie = "leaves out an item"
 )
 
-// lies are those that can be told about a call, by what it is and how it ends.
+// lies are the possible lies about a call, by its kind and how it ends.
 var lies = map[string][]lie{
 	"Write done": {forgets, spoils, misleads, turns}, "Write refused": {spoils, misleads, turns, fails},
 	"Write failed": {spoils, turns, fails}, "Transact done": {forgets, spoils, turns},
@@ -42,20 +42,20 @@ var lies = map[string][]lie{
 
 // call is a call of the suite.
 type call struct {
-	from string // where in the suite
-	ends string // what it is, and how it ends: a key of lies
+	from string // its place in the suite
+	ends string // its kind and how it ends: a key of lies
 }
 
-// liar is the twin, which lies once.
+// liar is the twin, except that it lies once.
 type liar struct {
 	*memdynamo.DB
 	lie   lie
-	at    int // the call that it lies about, from 1 on
+	at    int // the number of the call that it lies about, from 1
 	calls []call
 	lied  bool
 }
 
-// noted notes how the call ends that is not lied about.
+// noted records how an honest call ends.
 func (l *liar) noted(err error) error {
 	_, refused := errors.AsType[*store.Refused](err)
 	_, canceled := errors.AsType[*store.Canceled](err)
@@ -69,7 +69,7 @@ func (l *liar) noted(err error) error {
 	return err
 }
 
-// turn notes a call, and returns whether it is time to lie.
+// turn records a call, and reports whether to lie about it.
 func (l *liar) turn(what string) bool {
 	stack := make([]uintptr, 40)
 	frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack)])
@@ -87,7 +87,7 @@ func (l *liar) turn(what string) bool {
 	return len(l.calls) == l.at
 }
 
-// other is another item than this.
+// other returns another item.
 func other(k item.Key, it item.Item) item.Item {
 	out := maps.Clone(it)
 	if out == nil {
@@ -265,13 +265,13 @@ func (l *liar) Remove(ctx context.Context, keys ...item.Key) error {
 	return err
 }
 
-// passes runs a test, and returns whether it passes.
+// passes runs a test, and reports whether it passes.
 func passes(run func(*testing.T)) bool {
 	all := func(string, string) (bool, error) { return true, nil }
 	return testing.RunTests(all, []testing.InternalTest{{Name: "inner", F: run}})
 }
 
-// play plays a group on a table, and returns whether the table passes.
+// play runs a group on a table, and reports whether the table passes.
 func play(g group, l *liar) bool {
 	return passes(func(t *testing.T) {
 		l.DB = memdynamo.New(nil)
@@ -280,7 +280,7 @@ func play(g group, l *liar) bool {
 	})
 }
 
-// quietly keeps what failing tests print from the output of this one.
+// quietly hides the output of failing inner tests.
 func quietly(t *testing.T) {
 	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -291,17 +291,17 @@ func quietly(t *testing.T) {
 		os.Stdout = stdout
 		null.Close()
 	})
-	// A failure within counts as one of this program: no later test would run.
+	// A failure within would count as one of this program: no later test would run.
 	check.Must(t, flag.Set("test.failfast", "false"))
 }
 
-// needless tells of a lie that nobody need notice: what there was before a write that does not depend
-// on it.
+// needless reports whether a lie does no harm: about the old item, after a write that does not
+// depend on it.
 func needless(c call, how lie) bool {
 	return how == misleads && strings.Contains(c.from, " expect:")
 }
 
-// The twin passes, and does not when it lies about one call, in any way, from any place of the suite.
+// The twin passes. With one lie of any kind about any call, it does not.
 func TestEveryLieIsNoticed(t *testing.T) {
 	quietly(t)
 	for _, g := range Deviations(nil).groups() {
@@ -324,8 +324,8 @@ func TestEveryLieIsNoticed(t *testing.T) {
 	}
 }
 
-// What is known to deviate may, and must: else it is taken off the list.
-func TestDeviations(t *testing.T) {
+// A known deviation is allowed, and required: otherwise it must be removed from the list.
+func TestDeviationsAreAllowedAndRequired(t *testing.T) {
 	quietly(t)
 	known := Deviations{"known": "it is old"}
 	for _, c := range []struct {
@@ -345,8 +345,8 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// Every group is played, on a table that was opened for it.
-func TestRunPlaysEveryGroup(t *testing.T) {
+// Run tests every group, each on its own table.
+func TestRunTestsEveryGroup(t *testing.T) {
 	quietly(t)
 	opened := map[string]bool{}
 	if !passes(func(t *testing.T) {
