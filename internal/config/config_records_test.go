@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Config, entity, namespace and version survive their items.
+// Configurations, entities, namespaces and versions survive their items.
 func TestRecordsSurviveTheirItems(t *testing.T) {
 	check := func(name string, it item.Item, got any, err error, want any) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 		switched := c.Item()
 		switched[AttrDisabled] = item.Bool(true)
 		if off, err := DecodeConfig(switched); err != nil || off.Access.Switch != SwitchedOff {
-			t.Errorf("%+v is switched off, and read as %+v, %v", c, off.Access, err)
+			t.Errorf("%+v is disabled, but read as %+v, %v", c, off.Access, err)
 		}
 		got, err := DecodeConfig(c.Item())
 		check("config", c.Item(), got, err, c)
@@ -61,7 +61,7 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 	}
 	v := Version{Schema: "0.9.0", ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(0)}
 	if IsNamespace(v.Item()) || IsNamespace(Config{Namespace: "ns"}.Item()) {
-		t.Error("something else is taken for a record of a namespace")
+		t.Error("another item was read as a record of a namespace")
 	}
 	got, err := DecodeVersion(v.Item())
 	check("version", v.Item(), got, err, v)
@@ -70,7 +70,7 @@ func TestRecordsSurviveTheirItems(t *testing.T) {
 	check("version", v.Item(), got, err, v)
 }
 
-// What other clients write is read: old attributes, null for nothing.
+// Items of other clients are read: with old attributes, and with null for nothing.
 func TestDecodersReadForeignItems(t *testing.T) {
 	it := Config{Namespace: "ns", Limits: sampleLimits[:1]}.Item()
 	it["l_rpm_bx"] = item.N(7)
@@ -80,12 +80,12 @@ func TestDecodersReadForeignItems(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
 		t.Errorf("config %+v, error %v", c, err)
 	}
-	it["l__cp"], it["s__cp"] = item.N(5), item.N(5) // of no name
+	it["l__cp"], it["s__cp"] = item.N(5), item.N(5) // without a name
 	if c, err := DecodeConfig(it); err != nil || !reflect.DeepEqual(c.Limits, sampleLimits[:1]) {
 		t.Errorf("config %+v, error %v", c, err)
 	}
 	if c.Limits[0].Capacity != 100_000 || c.Limits[0].Period != 60_000 {
-		t.Errorf("tokens and seconds are not turned to millitokens and milliseconds: %+v", c.Limits[0])
+		t.Errorf("want millitokens and milliseconds: %+v", c.Limits[0])
 	}
 	it = Namespace{ID: "x", Name: "a", Status: NamespaceDeleted, CreatedAt: layout.Timestamp(0)}.Forward()
 	delete(it, attrStatus) // as older clients stored it

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
-// kinds are limits of every kind, with everything that a configuration says of them.
+// kinds returns limits of every kind, with all the settings of a configuration.
 func kinds() []bucket.Limit {
 	const second = 1000
 	return []bucket.Limit{
@@ -31,7 +31,7 @@ func kinds() []bucket.Limit {
 	}
 }
 
-// What a configuration stores of a limit is read back as it was, of every kind.
+// Stored limits of every kind read back unchanged.
 func TestLimitsOfEveryKindAreStored(t *testing.T) {
 	c := Config{Namespace: "ns", Entity: "acme", Resource: "gpt", Limits: kinds(),
 		Raises: map[string]string{"rpm": "5:7+6:9", "not_here": "1:1"}}
@@ -48,7 +48,7 @@ func TestLimitsOfEveryKindAreStored(t *testing.T) {
 	got.SetLimits(kinds())
 	if after, _, _ := got.Over(spoilt, nil).Apply(spoilt); err == nil || after["l_rpm_more"] != nil ||
 		after["l_not_here_more"] == nil {
-		t.Errorf("raises that cannot be read stay: %v, %v", after, err)
+		t.Errorf("unreadable raises stay: %v, %v", after, err)
 	}
 	everywhere := Config{Namespace: "ns", Entity: "acme", Resource: layout.DefaultResource, Raises: c.Raises}
 	if got, err := DecodeConfig(everywhere.Item()); err != nil || got.Raises != nil {
@@ -57,16 +57,16 @@ func TestLimitsOfEveryKindAreStored(t *testing.T) {
 	c.Raises = nil
 	it := c.Item()
 	if it["s_fly_l_cp"] == nil || it["l_fly_l_cp"] != nil {
-		t.Errorf("others read slots as one of theirs: %v", it)
+		t.Errorf("others would read slots as a limit of theirs: %v", it)
 	}
-	it["l_budget_rp"] = item.N(86_400) // of another client, to which it means nothing
+	it["l_budget_rp"] = item.N(86_400) // another client's, meaningless for it
 	it["l_rpm_rsched"] = item.S("1m0h0D1")
 	if got, err := DecodeConfig(it); err != nil || !reflect.DeepEqual(got.Limits, c.Limits) {
 		t.Errorf("with a period of a quota, and the calendar of a rate: %v, %v, want %v", got.Limits, err, c.Limits)
 	}
 }
 
-// What cannot be read is named, with what was wanted.
+// An error names the unreadable attribute, and what was wanted.
 func TestUnreadableConfigurationsNameTheirAttribute(t *testing.T) {
 	for _, c := range []struct {
 		attr string
@@ -113,8 +113,8 @@ func TestUnreadableConfigurationsNameTheirAttribute(t *testing.T) {
 	}
 }
 
-// Only whole tokens and seconds are stored.
-func TestFractionsAreNoConfiguration(t *testing.T) {
+// Only whole tokens and seconds can be stored.
+func TestFractionsCannotBeStored(t *testing.T) {
 	for _, l := range []bucket.Limit{
 		{Name: "a", Capacity: 1001, Amount: 1000, Period: 1000}, {Name: "a", Capacity: 1000, Amount: 1001, Period: 1000},
 		{Name: "a", Capacity: 1000, Amount: 1000, Period: 1001},
@@ -130,8 +130,8 @@ func TestFractionsAreNoConfiguration(t *testing.T) {
 	}
 }
 
-// The first level that says something decides, of the switch and of the cascade by itself.
-func TestCombinedLevels(t *testing.T) {
+// The first level with a setting decides, for the switch and the cascade separately.
+func TestTheFirstLevelWithASettingDecides(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {
 		levels  []Access
@@ -149,7 +149,8 @@ func TestCombinedLevels(t *testing.T) {
 	}
 }
 
-// A configuration is switched off by true only; what has another form is on, and cascades only by true.
+// Only true disables a configuration, and only true cascades. A value of another form leaves it
+// enabled.
 func TestOnlyTrueDisablesOrCascades(t *testing.T) {
 	for _, c := range []struct {
 		disabled, cascade item.Value
@@ -178,9 +179,9 @@ func TestOnlyTrueDisablesOrCascades(t *testing.T) {
 	}
 }
 
-// A bucket is stamped for clients that do not read configurations, and only one that is there. The
-// stamp of a bypass says until when it is believed.
-func TestStamps(t *testing.T) {
+// Buckets are stamped for clients that do not read configurations, if the bucket exists. The stamp
+// of a bypass has the instant until which it counts.
+func TestStampsNeedABucket(t *testing.T) {
 	k := layout.BucketKey("ns", "acme", "gpt", 2)
 	for to, want := range map[Switch]string{SwitchedOff: "true -", SwitchedOn: "- -", Undecided: "- -",
 		Bypassed: "- 7"} {
@@ -201,7 +202,7 @@ func TestStamps(t *testing.T) {
 			t.Errorf("%v: %v", to, after)
 		}
 		if _, held, _ = u.Apply(nil); held {
-			t.Errorf("%v: a bucket that is not there is stamped", to)
+			t.Errorf("%v: a missing bucket was stamped", to)
 		}
 	}
 	on := Access{Cascade: new(true)}
@@ -218,13 +219,13 @@ func TestStamps(t *testing.T) {
 		{on, Access{Cascade: new(true)}, item.Item{}},
 	} {
 		if got := AccessSet(c.was, c.to); !item.EqualItems(got, c.want) {
-			t.Errorf("from %+v to %+v is told as %v", c.was, c.to, got)
+			t.Errorf("from %+v to %+v is logged as %v", c.was, c.to, got)
 		}
 	}
 }
 
-// An event tells limits as operators name them, and of the system level its policy.
-func TestDetailsOfLimits(t *testing.T) {
+// An event has limits under the operator's names, and for the system level its policy.
+func TestEventsHaveTheOperatorsNames(t *testing.T) {
 	c := Config{Namespace: "ns", Limits: kinds(), OnUnavailable: "allow"}
 	d := LimitsSet(c)
 	var details []item.Item
@@ -256,7 +257,7 @@ func TestDetailsOfLimits(t *testing.T) {
 	}
 	for _, level := range []Config{{Entity: "acme", Limits: kinds()}, {Resource: "gpt", Limits: kinds()}} {
 		if LimitsDeleted(level) != nil || LimitsSet(level)["on_unavailable"] != nil {
-			t.Errorf("%+v tells the system's policy", level)
+			t.Errorf("%+v has the system's policy", level)
 		}
 	}
 	if got := ledger.BucketLevels(map[string]int64{"rpm": 7}, ""); got["id"] != nil || got["tokens"] == nil {
@@ -267,8 +268,8 @@ func TestDetailsOfLimits(t *testing.T) {
 	}
 }
 
-// Some configurations are none: of an entity without a resource, and of a resource without a name.
-func TestIncompleteKeysAreNoConfigurations(t *testing.T) {
+// Keys of an entity without a resource, and of a resource without a name, are not configurations.
+func TestIncompleteKeysAreNotConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		pk, sk string
 		want   bool

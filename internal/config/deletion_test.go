@@ -2,8 +2,8 @@ package config
 
 import "testing"
 
-// A note that no sound clock has written deletes nothing.
-func TestANoteFarAheadMeansNothing(t *testing.T) {
+// A note with an instant beyond any sound clock deletes nothing.
+func TestNotesFarAheadDeleteNothing(t *testing.T) {
 	const now = sampleNow
 	it, _, err := Deleted("ns", "e", now+3*24*3_600_000).Apply(nil)
 	if until := DeletedUntil(it, now); err != nil || until != 0 {

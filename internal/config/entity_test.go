@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// An entity that has no parent any more is found under none; when it was created stays.
-func TestAnEntityLeavesItsParent(t *testing.T) {
+// An entity without a parent is listed under none. Its creation time stays.
+func TestEntitiesCanLeaveTheirParent(t *testing.T) {
 	e := Entity{Namespace: "ns", ID: "acme", Parent: "org", CreatedAt: "2024-01-01T00:00:00Z"}
 	stored := e.Item()
 	e.Parent, e.CreatedAt = "", "2025-01-01T00:00:00Z"
@@ -19,7 +19,7 @@ func TestAnEntityLeavesItsParent(t *testing.T) {
 	}
 	delete(stored, layout.AttrCreatedAt)
 	if moved, held, err := e.Move().Apply(stored); err != nil || !held || moved[layout.AttrCreatedAt] != nil {
-		t.Errorf("a move, held %v, %v, makes up when it was created: %v", held, err, moved)
+		t.Errorf("a move, held %v, %v, invented a creation time: %v", held, err, moved)
 	}
 	got, err := DecodeEntity(after)
 	if err != nil || got.Parent != "" || got.CreatedAt != "2024-01-01T00:00:00Z" {
@@ -27,8 +27,8 @@ func TestAnEntityLeavesItsParent(t *testing.T) {
 	}
 }
 
-// An entity that moves has its new parent, and passes requests on or not; all else stays as it is.
-func TestAnEntityMoves(t *testing.T) {
+// A moved entity has the new parent and the new cascade. Everything else stays.
+func TestEntitiesCanMove(t *testing.T) {
 	is := Entity{Namespace: "ns", ID: "acme", Name: "Acme", CreatedAt: "2024-01-01T00:00:00Z"}
 	it := is.Item()
 	for _, to := range []Entity{{Parent: "org", Cascade: true}, {Parent: "org"}, {Parent: "other", Cascade: true}, {}} {

@@ -7,16 +7,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Each step in the life of a namespace leaves it in the state that is read, from any state that the
-// step is for, and is refused in all others.
-func TestStepsOfANamespace(t *testing.T) {
+// Each step of a namespace leads to the expected status from every status that allows it. Other
+// statuses refuse it.
+func TestNamespaceStepsNeedTheirStatus(t *testing.T) {
 	n := Namespace{ID: "id", Name: "default", CreatedAt: layout.Timestamp(sampleNow)}
 	step := func(w item.Write) item.Update { return w.(item.Update) }
 	retire, back := step(n.Retire(layout.Timestamp(sampleNow))[1]), step(n.Recover()[1])
 	for _, c := range []struct {
 		name string
 		step item.Update
-		want map[string]string // status after it, by status before; others refuse it
+		want map[string]string // the status afterwards, by the status before; others refuse
 	}{
 		{"retire", retire, map[string]string{NamespaceActive: NamespaceDeleted}},
 		{"recover", back, map[string]string{NamespaceDeleted: NamespaceActive, NamespaceActive: NamespaceActive}},

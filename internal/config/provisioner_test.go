@@ -11,9 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A state that does not fit into one item is in pages, of which each can be replaced
-// by itself.
-func TestPagesOfAProvisioner(t *testing.T) {
+// A state that does not fit into one item has pages, each of which can be replaced separately.
+func TestLargeProvisionerStatesHavePages(t *testing.T) {
 	small := Provisioner{Namespace: "ns", Entities: map[string][]string{"acme": {"gpt"}}}
 	if p := small.Fitting(); p.Paged || p.Pages() != nil {
 		t.Errorf("%+v is paged", p)
@@ -44,7 +43,7 @@ func TestPagesOfAProvisioner(t *testing.T) {
 		got.Described = append(got.Described, p.Described...)
 	}
 	slices.Sort(got.Described)
-	check.Deep(t, got, large, "the pages hold something else")
+	check.Deep(t, got, large, "the pages have another state")
 	less := large
 	less.Entities = maps.Clone(large.Entities)
 	delete(less.Entities, "tenant-00007")
@@ -63,20 +62,20 @@ func TestPagesOfAProvisioner(t *testing.T) {
 			}
 		}
 		if _, held, _ := ReplacePage(page, nil).Apply(was); held {
-			t.Fatal("a page that is there is taken for none")
+			t.Fatal("an existing page was taken as missing")
 		}
 	}
 	check.Equal(t, changed, 1, "one entity less changes pages")
 }
 
-// An item with the key of something else is no state of a provisioner.
-func TestOnlyAProvisionersKeyHasItsState(t *testing.T) {
+// An item with another key is not a provisioner's state.
+func TestProvisionerStatesNeedTheirKey(t *testing.T) {
 	it := Provisioner{Namespace: "ns"}.Item()
 	check.Must(t, check.Err(DecodeProvisioner(it)))
 	sk := item.KeyOf(it).SK
 	for _, other := range []string{"#VERSION", sk + "x", sk + "#0", sk + "#"} {
 		if it[item.AttrSK] = item.S(other); IsProvisioner(item.KeyOf(it)) {
-			t.Errorf("%s is that of a provisioner", other)
+			t.Errorf("%s was accepted as a provisioner's", other)
 		}
 		if _, err := DecodeProvisioner(it); err == nil {
 			t.Errorf("read from the key %s", other)

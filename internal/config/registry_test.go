@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A count of configurations is forgotten when there are none: by other clients it may be below zero.
-func TestCountsAreForgottenAtZero(t *testing.T) {
+// A count of configurations is removed at zero or below, where other clients may leave it.
+func TestCountsAreRemovedAtZero(t *testing.T) {
 	forget := ForgetEntityConfigs("ns", "gpt")
 	for n, want := range map[int64]bool{-1: true, 0: true, 1: false, 2: false} {
 		it := layout.EntityConfigsKey("ns").Item()
@@ -25,8 +25,8 @@ func TestCountsAreForgottenAtZero(t *testing.T) {
 	}
 }
 
-// Many levels change each registry in one write, and one that nothing changes in none. Resources named like a key are
-// not counted.
+// A change of many levels takes one write per registry, and none if nothing changes. Resources
+// named like a key are not counted.
 func TestRegistriesAreWrittenOnce(t *testing.T) {
 	got := List("ns", Listing{Resource: "b", Is: true}, Listing{Resource: "a", Is: true}, Listing{},
 		Listing{Entity: "e", Resource: "gpt", Is: true}, Listing{Entity: "f", Resource: "gpt", Is: true},
@@ -51,8 +51,9 @@ func TestRegistriesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// What a registry lists is sorted. A number in the key of an index is no count, and another record is no registry.
-func TestRegistriesAsOthersLeaveThem(t *testing.T) {
+// The levels of a registry are sorted. A number in the key of an index is not a count, and another
+// record is not a registry.
+func TestRegistriesOfOtherClientsAreRead(t *testing.T) {
 	resources, counts := layout.ResourcesKey("ns").Item(), layout.EntityConfigsKey("ns").Item()
 	resources[attrResources] = item.SS("b", "c", "a")
 	counts["gpt"], counts["name"], counts[item.AttrGSI1PK] = item.N(2), item.S("x"), item.N(7)

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Settings that other clients keep in a configuration stay when ours writes over it; limits are replaced
-// with all their attributes.
+// Settings that other clients store in a configuration stay when ours overwrites it. Limits are
+// replaced with all their attributes.
 func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 	limit := func(name string, n int64) bucket.Limit {
 		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
@@ -40,15 +40,15 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 			with(limit("rpm", 20)), stored(with(limit("rpm", 20)), item.Item{"disabled": item.Bool(true), "cascade": n})},
 		"a switch keeps an empty one": {stored(with(rpm), item.Item{"disabled": item.S("bypass")}), at,
 			stored(at, item.Item{"disabled": item.S("bypass")})},
-		"a quota from the first use goes as others": {stored(with(rpm), item.Item{"w_rpd_cp": n, "w_rpd_rsa": n}), with(tpm),
+		"a first-use quota is replaced too": {stored(with(rpm), item.Item{"w_rpd_cp": n, "w_rpd_rsa": n}), with(tpm),
 			with(tpm).Item()},
-		"names that begin alike": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
+		"a common prefix": {stored(with(rpm, limit("rpm_x", 3)), item.Item{"l_rpm_x_sched": n, "l_rpm_sched": n}),
 			with(limit("rpm_x", 4)), with(limit("rpm_x", 4)).Item()},
-		"the version of others stays": {stored(with(rpm), item.Item{"config_version": item.N(2)}), with(tpm),
+		"the version of other clients stays": {stored(with(rpm), item.Item{"config_version": item.N(2)}), with(tpm),
 			stored(with(tpm), item.Item{"config_version": item.N(2)})},
 		"a policy belongs to the system": {stored(with(rpm), item.Item{"on_unavailable": n}), with(tpm),
 			stored(with(tpm), item.Item{"on_unavailable": n})},
-		"nothing in place of nothing": {nil, Config{Namespace: "ns"}, nil},
+		"nothing over nothing": {nil, Config{Namespace: "ns"}, nil},
 		"undecided": {stored(system, item.Item{"x": n}), Config{Namespace: "ns", Limits: []bucket.Limit{rpm}},
 			stored(Config{Namespace: "ns", Limits: []bucket.Limit{rpm}}, item.Item{"x": n})},
 	} {
@@ -59,18 +59,18 @@ func TestConfigurationsKeepWhatOthersStored(t *testing.T) {
 		}
 		cond := item.Exists("refused")
 		if _, held, _ := c.over.Over(c.stored, cond).Apply(c.stored); held {
-			t.Errorf("%s: the condition is not in the write", name)
+			t.Errorf("%s: the write lacks the condition", name)
 		}
 	}
 }
 
-// A raise that cannot be read stays when only access changes, also where it is all that is stored.
+// An unreadable raise stays when only access changes, even if it is the only setting.
 func TestUnreadableRaisesStay(t *testing.T) {
 	stored := Config{Namespace: "ns", Entity: "acme", Resource: "gpt"}.Item()
 	stored["l_rpm_more"] = item.S("soon")
 	c, err := DecodeConfig(stored)
 	if err == nil {
-		t.Fatal("it can be read")
+		t.Fatal("the raise is readable")
 	}
 	for _, to := range []Access{{Switch: SwitchedOff}, {}} {
 		c.Decide(to)
@@ -82,8 +82,8 @@ func TestUnreadableRaisesStay(t *testing.T) {
 	}
 }
 
-// A limit of any kind, with whatever was stored of it, also in part, is replaced by one of any kind: nothing
-// is left that would say more of the new one, or hide it.
+// A limit of any kind replaces one of any kind, even a partly stored one. No attribute is left that
+// would change the new limit, or hide it.
 func TestStoringLimitsReplacesAllOfThem(t *testing.T) {
 	settings := item.Item{"disabled": item.S("bypass"), "cascade": item.Bool(true), "lx_cp": item.N(1)}
 	for _, was := range kinds() {
@@ -120,9 +120,9 @@ func TestStoringLimitsReplacesAllOfThem(t *testing.T) {
 	}
 }
 
-// Each change of a configuration counts its version, so that who compares what was read finds what
-// was added. A version that is no number is another client's, and stays.
-func TestChangesOfAConfigurationAreNoticed(t *testing.T) {
+// Each change of a configuration increments its version, so that a comparison with an earlier read
+// detects it. A version that is not a number is another client's, and stays.
+func TestChangesIncrementTheVersion(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 10 * bucket.Milli, Amount: 10 * bucket.Milli, Period: 60_000}
 	with := Config{Namespace: "ns", Resource: "gpt", Limits: []bucket.Limit{limit}}
 	bare := Config{Namespace: "ns", Resource: "gpt"}

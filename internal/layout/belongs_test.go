@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// Every item that an index finds belongs to the queries that are for it, and to no other: not to those
-// of another namespace, entity or resource, whatever its keys in the index are.
-func TestBelongs(t *testing.T) {
+// Every item of an index belongs to the queries for it, and to no others: not to those of another
+// namespace, entity or resource, whatever its keys in the index are.
+func TestItemsBelongOnlyToTheirQueries(t *testing.T) {
 	shard, odd := layout.BucketKey("ns", "e", "r", 3), layout.BucketKey("ns", "e#1", "r", 0)
 	usage, limits := layout.UsageKey("ns", "e", "r", "2024-01"), layout.EntityConfigKey("ns", "e", "r")
 	entity, event := layout.EntityKey("ns", "e"), layout.AuditKey("ns", "e", "7")
@@ -46,7 +46,7 @@ func TestBelongs(t *testing.T) {
 		{config.EntitiesWithConfig("ns", "r"), []item.Key{limits}},
 		{config.EntitiesWithConfig("ns", "s"), nil},
 		{config.EntitiesWithConfig("other", "r"), nil},
-		{config.OfEntity("other", "f"), all}, // its key is the table's own: DynamoDB has looked
+		{config.OfEntity("other", "f"), all}, // its key is the table's own, so DynamoDB has checked it
 	} {
 		var got []item.Key
 		for _, k := range all {
@@ -59,6 +59,6 @@ func TestBelongs(t *testing.T) {
 		}
 	}
 	if layout.Belongs(config.OfNamespace("ns"), item.Key{PK: "ns"}) {
-		t.Error("a key without a namespace belongs to one")
+		t.Error("a key without a namespace belongs to a namespace")
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// A key that is not exactly that of a shard of a bucket is none: nobody acts on it.
-func TestOtherKeysAreNoBuckets(t *testing.T) {
+// A key that is not exactly a bucket shard's is not used as one.
+func TestOtherKeysAreNotBuckets(t *testing.T) {
 	if _, _, _, shard, ok := ParseBucketPK("ns/BUCKET#acme#gpt#7"); !ok || shard != 7 {
 		t.Fatalf("shard %d, %v", shard, ok)
 	}

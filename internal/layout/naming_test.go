@@ -15,8 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// hostileNames are names of entities and resources that look like keys, escapes
-// or other records.
+// hostileNames are names of entities and resources that look like keys, escapes or other records.
 var hostileNames = []string{
 	"plain", "#", "##", "a#b", "#0", "a#b#1", "%", "%23", "%25", "%2523", "a%23b", "100%", "$SYSTEM", "$RESOURCE:gpt",
 	"%24SYSTEM", "_", "/", "a/b",
@@ -24,8 +23,7 @@ var hostileNames = []string{
 	strings.Repeat("x", 512), strings.Repeat("é", 256), strings.Repeat("#", 256) + strings.Repeat("x", 256),
 }
 
-// Names go into the keys and come out again as they were, and two buckets never
-// share a key.
+// Names survive their keys, and two buckets never share a key.
 func TestNamesSurviveTheirKeys(t *testing.T) {
 	keys := map[item.Key][2]string{}
 	for _, entity := range hostileNames {
@@ -66,7 +64,7 @@ func TestNamesSurviveTheirKeys(t *testing.T) {
 	}
 }
 
-// survives returns the item of a record, which has to be the same when it was read and stored again.
+// survives returns the item of a record, which must survive decoding and encoding.
 func survives[T any](t *testing.T, x T, encode func(T) item.Item, decode func(item.Item) (T, error)) item.Item {
 	t.Helper()
 	it := encode(x)
@@ -77,7 +75,7 @@ func survives[T any](t *testing.T, x T, encode func(T) item.Item, decode func(it
 	return it
 }
 
-// What Python accepts is stored byte for byte as Python stores it.
+// Names that Python accepts are stored byte for byte like Python's.
 func TestPlainNamesAreNotEscaped(t *testing.T) {
 	const entity, resource = "user:a.b-c_d@x", "openai/gpt-4.1_x-y"
 	k := layout.BucketKey("ns", entity, resource, 0)
@@ -85,9 +83,9 @@ func TestPlainNamesAreNotEscaped(t *testing.T) {
 	check.Equal(t, layout.EntitySubject(entity), entity, "subject")
 }
 
-// No entity is taken for the namespace or a resource in the audit trail, and no
-// two share a subject.
-func TestSubjectsOfEntitiesAreTheirs(t *testing.T) {
+// In the audit trail, no entity has the subject of the namespace, of a resource, or of another
+// entity.
+func TestSubjectsOfEntitiesAreUnique(t *testing.T) {
 	seen := map[string]string{}
 	for _, entity := range hostileNames {
 		s := layout.EntitySubject(entity)
@@ -105,7 +103,7 @@ func TestSubjectsOfEntitiesAreTheirs(t *testing.T) {
 	for _, s := range []string{layout.AuditSystem, layout.AuditResourcePrefix + "gpt-4",
 		layout.AuditResourcePrefix + "$SYSTEM"} {
 		if got, ok := layout.SubjectEntity(s); ok {
-			t.Errorf("subject %q is taken for entity %q", s, got)
+			t.Errorf("subject %q was read as entity %q", s, got)
 		}
 	}
 }
@@ -120,11 +118,11 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 		t.Error("the pseudo-resource is reserved for resources only")
 	}
 	if layout.CheckEntity(strings.Repeat("#", 342)) == nil || layout.CheckEntity(strings.Repeat("#", 256)) != nil {
-		t.Error("a name is bounded as the key has it")
+		t.Error("the bound counts the bytes in the key")
 	}
 }
 
-// What does not fit a sort key is cut between two characters; what has none is cut away.
+// A sort key that is too long is cut between two characters.
 func TestLongSortKeysAreCutBetweenCharacters(t *testing.T) {
 	a := strings.Repeat("a", item.MaxSortKey)
 	for _, c := range []struct{ s, want string }{

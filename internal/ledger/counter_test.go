@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A counter takes one byte if it is small, else one more than its bits need beside two in the first:
-// snapshots with marks of many shards stay within a write unit.
+// A small counter takes one byte. A larger one takes as many as its bits need, after two bits in
+// the first byte. So snapshots with marks of many shards fit into a write unit.
 func TestSizesOfCounters(t *testing.T) {
 	for n, want := range map[int64]int{
 		0: 1, 0xBF: 1, 0xC0: 2, 1<<10 - 1: 2, 1 << 10: 3, 1<<18 - 1: 3, 1 << 18: 4, 1<<58 - 1: 8, 1 << 58: 9,

@@ -35,7 +35,7 @@ var (
 
 var applied = itemtest.Applied
 
-// summed writes a sum over what is stored, which must be due.
+// summed writes a sum over an item. The sum must be due.
 func summed(t *testing.T, s *Sum, on item.Item) item.Item {
 	t.Helper()
 	u, due := s.Update(on)
@@ -45,9 +45,9 @@ func summed(t *testing.T, s *Sum, on item.Item) item.Item {
 	return applied(t, u, on)
 }
 
-// randomMark draws a mark with counters of the limits of a legend.
+// randomMark returns a mark with random counters for the limits of a legend.
 func randomMark(g *rand.Rand, l Legend) Mark {
-	number := "0" // in the legend's stream, it has no bytes
+	number := "0" // takes no bytes in the legend's stream
 	if g.IntN(8) > 0 {
 		number = fmt.Sprint(g.Uint64()) + fmt.Sprint(g.Uint64())
 	}

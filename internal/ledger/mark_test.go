@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// A snapshot whose legend is of another form has counted nothing that could be told by marks.
-func TestLegendsOfAnotherForm(t *testing.T) {
+// A snapshot with a legend of another form has no marks.
+func TestOtherLegendsHaveNoMarks(t *testing.T) {
 	legend := Legend{Stream: 7, Limits: []string{"rpm"}}.bytes()
 	for name, c := range map[string]struct {
 		v   item.Value
@@ -34,7 +34,7 @@ func TestLegendsOfAnotherForm(t *testing.T) {
 	}
 }
 
-// digits are sequence numbers of all lengths, at the edges of what is packed.
+// digits returns sequence numbers of all lengths, with the bounds of packing.
 func digits(r *rand.Rand) string {
 	n := 1 + r.IntN(sequenceDigits)
 	b := make([]byte, n)
@@ -88,7 +88,7 @@ func TestMarksSurviveStorage(t *testing.T) {
 		if !ok || !reflect.DeepEqual(got, m) {
 			t.Fatalf("got  %+v %v\nwant %+v", got, ok, m)
 		}
-		// A limit that comes later takes nothing from older marks.
+		// A limit added later changes no older mark.
 		wider := l.With([]Count{{"later", 1}, {"rpm", 2}})
 		if got, ok := wider.parse(l.mark(m)); !ok || !reflect.DeepEqual(got, m) || len(l.Limits) != 3 {
 			t.Fatalf("in a longer legend %+v %v\nwant %+v", got, ok, m)
@@ -99,8 +99,8 @@ func TestMarksSurviveStorage(t *testing.T) {
 	}
 }
 
-// Any bytes read as a mark or as none, and never panic.
-func TestForeignMarksAreNone(t *testing.T) {
+// Any bytes decode as a mark or as none, without a panic.
+func TestForeignMarksAreIgnored(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	l := Legend{Stream: 7, Limits: []string{"rpm", "tpm"}}
 	read := 0
@@ -125,8 +125,8 @@ func TestForeignMarksAreNone(t *testing.T) {
 	}
 }
 
-// The names of marks are those of no other attribute.
-func TestAttributesOfMarks(t *testing.T) {
+// The names of marks differ from all other attributes.
+func TestAttributesOfMarksAreUnique(t *testing.T) {
 	seen := map[string]bool{attrLegend: true}
 	for _, name := range []string{"PK", "SK", "ttl", "window", "resource", "entity_id", "_", "_0", "_v", "_.100"} {
 		seen[attrCount(name)] = true
@@ -145,7 +145,7 @@ func TestAttributesOfMarks(t *testing.T) {
 	}
 }
 
-// 32 shards cost one write unit, with numbers as they are in production.
+// 32 shards cost one write unit, with numbers as in production.
 func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 	for _, c := range []struct {
 		entity        string
@@ -170,7 +170,7 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 	}
 }
 
-// Marks without the legend that says what they count are no marks.
+// Marks do not count without the legend, which names their limits.
 func TestMarksNeedTheirLegend(t *testing.T) {
 	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
 	if m, ok := MarksOf(it).Shard(0); !ok || len(m.Used) != 3 {
@@ -181,16 +181,16 @@ func TestMarksNeedTheirLegend(t *testing.T) {
 		t.Errorf("without a legend: %+v", m)
 	}
 	if m, ok := MarksOf(it).Shard(3); ok {
-		t.Errorf("of a shard that is gone, without a legend: %+v", m)
+		t.Errorf("of a removed shard, without a legend: %+v", m)
 	}
 	if m, ok := MarksOf(it).Shard(1); ok {
 		t.Errorf("of a shard without a mark: %+v", m)
 	}
 }
 
-// The limits that a snapshot counts are told by the names of its numbers, of which some are for
-// something else: those limits have an underscore before them.
-func TestAttributesThatCountALimit(t *testing.T) {
+// The limits of a snapshot are the names of its numbers. Some numbers are something else, so limits
+// with those names have a leading underscore.
+func TestLimitsAreReadFromTheirAttributes(t *testing.T) {
 	for attr, want := range map[string]string{"rpm": "rpm", "_window": "window", "_ttl": "ttl", "__x": "_x", "window": "",
 		"ttl": "", "_rpm": "", "_": "", "": "", "total_events": "", "_total_events": "total_events"} {
 		got, ok := limitOfCount(attr)
@@ -200,9 +200,9 @@ func TestAttributesThatCountALimit(t *testing.T) {
 	}
 }
 
-// A write that was not preceded by a look goes on from a mark whose limit has vanished since: the
-// legend that it expects has that limit.
-func TestALimitThatVanishesIsExpected(t *testing.T) {
+// A write without a look can continue from a mark whose limit has vanished since, because the
+// expected legend still has the limit.
+func TestWritesExpectVanishedLimits(t *testing.T) {
 	at := func(n string, used ...Count) Mark {
 		return Mark{At: PositionOf(sampleNow/1000, n), Used: used, Gen: 9}
 	}
@@ -215,8 +215,8 @@ func TestALimitThatVanishesIsExpected(t *testing.T) {
 	}
 }
 
-// A negative counter is written as one. Bytes that say so of a positive one are no mark.
-func TestAPositiveCounterThatSaysItIsNegative(t *testing.T) {
+// A negative counter has its own form. A positive counter in that form is not a mark.
+func TestPositiveCountersInNegativeFormAreRefused(t *testing.T) {
 	l := Legend{Stream: 7, Limits: []string{"rpm"}}
 	b := l.mark(Mark{At: PositionOf(7, "5"), Used: []Count{{"rpm", -5}}, Gen: 3})
 	if m, ok := l.parse(b); !ok || m.Used[0].Tokens != -5 {
@@ -230,8 +230,8 @@ func TestAPositiveCounterThatSaysItIsNegative(t *testing.T) {
 	}
 }
 
-// A legend takes up the limits that no mark tells of, as far as there are 64.
-func TestHowManyLimitsALegendTakesUp(t *testing.T) {
+// A legend adds limits that no mark has yet, up to 64.
+func TestLegendsAddUpTo64Limits(t *testing.T) {
 	for n, want := range map[int]int{63: 63, 64: 64, 65: 0} {
 		u := Usage{Place: hour, Events: 1,
 			Moves: []Move{{To: Mark{At: PositionOf(sampleNow/1000, "10"), Gen: 9}}}}

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Counts of another aggregator are distinguished from ours, written with or without a look; where a
-// life ends unseen they are not known any more, until the next look.
+// Another aggregator's counts are distinguished from ours, written with or without a look. If a
+// life ends unseen, they are unknown until the next look.
 func TestCountsOfOthersAreDistinguished(t *testing.T) {
 	apply := func(it item.Item, u Usage) item.Item {
 		t.Helper()
@@ -29,7 +29,7 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 			t.Fatalf("others have counted %v, want %v", got, want)
 		}
 	}
-	// Counting begins at 100 and 0, goes on without a look, and once more.
+	// Counting begins at 100 and 0, and goes on twice without a look.
 	it := apply(nil, usage(5, 7, Move{To: mark(10, 105, 7)}))
 	others(it)
 	from := mark(20, 105, 7)
@@ -41,13 +41,13 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 	it = apply(it, usage(4, 0, Move{Counted: &from, To: mark(30, 110, 9)}))
 	others(it, Count{"rpm", 40})
 
-	seen := MarksOf(it) // 25 of the 40 are found to lie behind the mark
+	seen := MarksOf(it) // 25 of the 40 are before the mark
 	u := usage(3, 0, Move{To: mark(40, 138, 9)})
 	u.Seen, u.Others = &seen, []Count{{"rpm", 15}}
 	it = apply(it, u)
 	others(it, Count{"rpm", 15})
 
-	// Another life: 200 more were counted of the one before.
+	// In another life; 200 more were counted in the one before.
 	from = mark(50, 138, 9)
 	it = apply(it, usage(203, 0, Move{Counted: &from, To: mark(50, 3, 0)}))
 	others(it)
@@ -63,14 +63,14 @@ func TestCountsOfOthersAreDistinguished(t *testing.T) {
 		t.Errorf("others have counted %v after a look, want some of tpm", got)
 	}
 
-	// A snapshot that another aggregator has made is not written without a look.
+	// A snapshot of another aggregator is not written without a look.
 	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x", Counts: map[string]int64{"rpm": 9}}
 	if _, held, _ := usage(5, 7, Move{To: mark(10, 105, 7)}).Update().Apply(foreign.Item()); held {
 		t.Error("written without reading the snapshot")
 	}
 }
 
-// attempt applies a write of usage to a snapshot, and reports whether its condition held.
+// attempt applies a write of usage to a snapshot. It reports whether the condition held.
 func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m Move) (held bool) {
 	t.Helper()
 	u := Usage{Place: hour, Counts: counts, Events: 1, Seen: seen, Moves: []Move{m}}
@@ -82,9 +82,9 @@ func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m M
 	return held
 }
 
-// One token more than ours has counted tells that others count too, beside shards that are there or
-// were removed. Beside a shard whose mark says no counters nothing is known.
-func TestATokenOfOthers(t *testing.T) {
+// One token more than we counted shows that others count too, together with existing or removed
+// shards. With a shard whose mark has no counters, nothing is known.
+func TestOneTokenMoreShowsOtherAggregators(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
 	gone := mark(20)
 	gone.Gone = true
@@ -117,8 +117,8 @@ func TestATokenOfOthers(t *testing.T) {
 	}
 }
 
-// A limit that is new to a snapshot is in the marks from then on, beside those that were there.
-func TestALimitThatIsNewToASnapshot(t *testing.T) {
+// The marks of a snapshot include a new limit from then on, together with the earlier ones.
+func TestNewLimitsJoinTheMarks(t *testing.T) {
 	var it item.Item
 	rpm, both := []Count{{"rpm", 5}}, []Count{{"rpm", 6}, {"tpm", 2}}
 	if !attempt(t, &it, nil, rpm, Move{To: Mark{At: PositionOf(1, "10"), Used: rpm, Gen: 3}}) {
@@ -134,9 +134,8 @@ func TestALimitThatIsNewToASnapshot(t *testing.T) {
 	}
 }
 
-// An origin that was given up, and given up again by a write that came between a look
-// and the write that it was for, is not restored from that look: others would seem to
-// have counted what ours has.
+// An origin was given up, and given up again by a write between a look and its write. That look
+// does not restore it: otherwise our own counts would look like others'.
 func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	var it item.Item
 	try := func(seen *Marks, shard int, counted int64, from *Mark, at int, rpm int64) (held bool) {
@@ -162,8 +161,8 @@ func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
 	}
 }
 
-// A limit that began and vanished before the mark is counted, and is in no mark. A write
-// that was planned before that does not take it for what others have counted.
+// A limit that began and vanished before the mark is counted, but in no mark. A write planned
+// before that does not mistake it for others' counts.
 func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 	var it item.Item
 	try := func(shard int, counts, used []Count, from *Mark, seen *Marks) (held bool) {
@@ -189,15 +188,15 @@ func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
 	}
 }
 
-// An origin is given up by what leaves it unknown: a mark that says nothing, of whichever shard, or a
-// count that is no number. Until the next look nobody else is taken to have counted.
-func TestUnknownMarksGiveAnOriginUp(t *testing.T) {
+// An origin is given up if it becomes unknown: with an empty mark of any shard, or a count that is
+// not a number. Until the next look, nobody else counts as having counted.
+func TestUnknownMarksGiveUpTheOrigin(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
 	expect := func(at int, used ...Count) *Mark { m := mark(at, used...); return &m }
 	rpm, tpm := Count{"rpm", 5}, Count{"tpm", 6}
 	for _, c := range []struct {
 		name  string
-		edit  func(item.Item) // after shards 0 and 1 have counted 5 and 6 each
+		edit  func(item.Item) // after shards 0 and 1 have counted 5 and 6
 		look  bool
 		moves []Move
 		known bool
@@ -236,8 +235,8 @@ func TestUnknownMarksGiveAnOriginUp(t *testing.T) {
 	}
 }
 
-// Any bytes read as an origin or as none, and never panic.
-func TestForeignOriginsAreNone(t *testing.T) {
+// Any bytes decode as an origin or as none, without a panic.
+func TestForeignOriginsAreIgnored(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	l := Legend{Stream: 7, Limits: []string{"rpm", "tpm"}}
 	for range 20_000 {
@@ -256,9 +255,9 @@ func TestForeignOriginsAreNone(t *testing.T) {
 	}
 }
 
-// A snapshot that another aggregator began is known to be shared for good, though what
-// that one counted is part of the origin, and the origin is given up. One that is ours
-// alone is not, nor is none.
+// A snapshot that another aggregator began is known to be shared forever, even when the origin,
+// which includes its counts, is given up. Our own snapshots are not shared, and neither is a
+// missing one.
 func TestSharedSnapshotsStayKnown(t *testing.T) {
 	count := func(it item.Item, seen bool, rpm int64, m Move) item.Item {
 		t.Helper()

@@ -7,9 +7,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Lists of one instant have keys of their own if they differ, in the order of their creation; what is
-// no list holds nothing.
-func TestOwedLists(t *testing.T) {
+// Different lists of one instant have different keys, in order of creation. Other items have no
+// list.
+func TestOwedListsHaveUniqueKeys(t *testing.T) {
 	list := OwedList{Created: 77, Packed: []byte("abc"), TTL: 9}
 	put := list.Put()
 	if k := put.Target(); k.PK != OwedPK || k.SK[:16] != "000000000000077#" || string(PackedOwed(put.Item)) != "abc" {
@@ -27,9 +27,9 @@ func TestOwedLists(t *testing.T) {
 	}
 }
 
-// Who claims the next lists does so once: the cursor has to be as it was read. Who ends the claim
-// says how far is counted.
-func TestOneIsAtTheCursor(t *testing.T) {
+// A claim of the next lists requires the cursor as it was read, so it succeeds once. The end of a
+// claim records how far the lists are counted.
+func TestListsAreClaimedOnce(t *testing.T) {
 	stored := item.Item(nil)
 	first := DecodeOwedCursor(stored)
 	claimed := applied(t, first.Claim(500), stored)

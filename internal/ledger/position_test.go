@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Positions are in the order of their streams, and of their sequence numbers within one, however long
-// these are. Before is the one before, and Plus and Since are each other's inverse.
+// Positions are ordered by stream, then by sequence number of any length. Before returns the
+// previous one. Plus and Since are inverse.
 func TestPositionsAreInOrder(t *testing.T) {
 	numbers := []string{"0", "1", "9999999999999999999", "10000000000000000000", "10000000000000000001",
 		"99999999999999999999999999999999999999", "100000000000000000000000000000000000000",
@@ -38,11 +38,11 @@ func TestPositionsAreInOrder(t *testing.T) {
 			t.Errorf("before %+v is %+v", p, before)
 		}
 	}
-	for _, other := range []string{"1/2", "1 2", "1x2", "1:2"} { // none is a digit
+	for _, other := range []string{"1/2", "1 2", "1x2", "1:2"} { // not digits
 		check.Equal(t, PositionOf(5, other), PositionOf(5, "102"), "%q", other)
 	}
 	long := numbers[len(numbers)-1]
-	check.Equal(t, PositionOf(5, "0000000"+long), PositionOf(5, long), "with zeros before it, %s", long)
+	check.Equal(t, PositionOf(5, "0000000"+long), PositionOf(5, long), "with leading zeros, %s", long)
 	check.Equal(t, PositionOf(5, "10000000000000000000").Before(), PositionOf(5, "9999999999999999999"),
 		"before 10^19")
 	check.Equal(t, PositionOf(5, "100000000000000000000000000000000000000").Before(), all[len(numbers)+5],
@@ -58,7 +58,8 @@ func TestPositionsAreInOrder(t *testing.T) {
 	}
 }
 
-// Only what a position packs to is one: not what has a zero before it, is longer, or beyond all numbers.
+// Only packed positions can be unpacked: not with a leading zero, not longer ones, and not beyond
+// all numbers.
 func TestOnlyPackedPositionsUnpack(t *testing.T) {
 	p := PositionOf(5, "700")
 	longest := PositionOf(5, "1999999999999999999999999999999999999999").Pack()

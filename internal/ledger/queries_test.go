@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Queries ask for what their bounds say, a bound that is empty does not count, and the newest of what is
-// asked for by its end comes first.
+// Queries have the given bounds. An empty bound does not count. With an end, the newest items come
+// first.
 func TestQueriesFollowTheirBounds(t *testing.T) {
 	for _, c := range []struct{ got, want item.Query }{
 		{Audits("ns", "a", ""), item.Query{PK: "ns/AUDIT#a", Prefix: "#AUDIT#", Descending: true, Consistent: true}},

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// What is stored is read again as it was. An item of another key, or without an attribute that it needs, is
-// an error and no record.
+// Stored records read back unchanged. An item with another key, or without a required attribute, is
+// an error.
 func TestRecordsSurviveStorage(t *testing.T) {
 	audit := Audit{Namespace: "ns", Subject: "acme", ID: "01", At: "2024-01-01T00:00:00Z", Action: "limits_set",
 		Principal: "me", Resource: "gpt", Details: item.Item{"a": item.N(1)}, TTL: 9}

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Each sum that is stored has a higher version than the one before, whoever made it.
-func TestVersionsOfSumsRise(t *testing.T) {
+// Each stored sum has a higher version than the one before, whoever wrote it.
+func TestVersionsOfSumsIncrease(t *testing.T) {
 	stored := item.Item(nil)
 	for _, c := range []struct{ own, want int64 }{{1, 1}, {1, 2}, {9, 9}, {4, 10}, {11, 11}} {
 		s := &Sum{Place: day, Amount: Amount{Tokens: map[string]int64{"rpm": c.want}}, Summed: Summed{Version: c.own}}
@@ -23,7 +23,7 @@ func TestVersionsOfSumsRise(t *testing.T) {
 	}
 }
 
-// What a client has left where a sum says of itself what it is, is no sum if it is something else.
+// Other values in a sum's attribute do not make an item a sum.
 func TestForeignSumsAreRefused(t *testing.T) {
 	for text, want := range map[string]bool{`{"Version":3,"Parts":[1]}`: true, `{"Version":3,"Parts":"x"}`: false,
 		`{"Version":3`: false, "": false, "7": false} {
@@ -36,9 +36,8 @@ func TestForeignSumsAreRefused(t *testing.T) {
 	}
 }
 
-// A sum has its parts and its base, of every limit. A limit of which there is nothing any more has
-// zero.
-func TestASumKeepsItsBase(t *testing.T) {
+// A sum adds its parts to its base, for every limit. A limit without tokens is zero.
+func TestSumsKeepTheirBase(t *testing.T) {
 	stored := item.Item(nil)
 	for _, c := range []struct {
 		base   *Amount
@@ -58,7 +57,7 @@ func TestASumKeepsItsBase(t *testing.T) {
 	}
 }
 
-// More tokens than 64 bits hold count as the most that they do, wherever they are added up.
+// Amounts saturate at 64 bits wherever they are added.
 func TestAmountsSaturate(t *testing.T) {
 	most := Amount{Tokens: map[string]int64{"bytes": math.MaxInt64}, Events: math.MaxInt64}
 	half := Amount{Tokens: map[string]int64{"bytes": 1 << 62}, Events: 1 << 62}
@@ -94,15 +93,15 @@ func TestAmountsSaturate(t *testing.T) {
 	}
 }
 
-// A sum is stored only in the place of what was read, whatever has changed since: another
-// sum, what a release before has added to it, the snapshot being gone or there. The marks
-// that it finds go.
-func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
+// A sum replaces only what was read. It is refused after any change since: another sum, counts that
+// an earlier release added, or a created or removed snapshot. It removes the marks that it
+// replaces.
+func TestSumsReplaceOnlyWhatTheyRead(t *testing.T) {
 	sum := func(rpm, version int64) *Sum {
 		return &Sum{Place: day, Amount: Amount{Tokens: map[string]int64{"rpm": rpm}, Events: 7},
 			Summed: Summed{Version: version}}
 	}
-	by := func(events int64, it item.Item) item.Item { // as a release before does
+	by := func(events int64, it item.Item) item.Item { // like an earlier release
 		marks := MarksOf(it)
 		mark := Mark{At: PositionOf(1, "7"), Used: []Count{{"rpm", 9}}, Gen: 3}
 		if old, ok := marks.Shard(0); ok {
@@ -141,17 +140,17 @@ func TestSumReplacesOnlyWhatWasRead(t *testing.T) {
 		}
 	}
 	if u, due := sum(100, 1).Update(first); due {
-		t.Errorf("a sum that is stored is written again: %+v", u)
+		t.Errorf("a stored sum is written again: %+v", u)
 	}
 	for _, events := range []int64{0, 1} {
 		if _, due := sum(103, 3).Update(by(events, first)); !due {
-			t.Errorf("marks stay where they have added up to the sum, and %d records", events)
+			t.Errorf("marks that add up to the sum stay, with %d records", events)
 		}
 	}
 }
 
-// A day that the Python aggregator has counted under the key of midnight is taken out of the days once its
-// hours have all of it; an hour of ours, a month, and a day that has counted more stay.
+// The Python aggregator counts a day under the key of midnight. Such a day is removed from the days
+// once its hours have all of its tokens. Our hours, months, and days with more tokens stay.
 func TestDaysOfOthersAreReplaced(t *testing.T) {
 	day := func(change func(it item.Item)) item.Item {
 		it := layout.UsageKey("ns", "acme", "gpt", "2023-11-14T00:00:00Z").Item()
@@ -169,7 +168,7 @@ func TestDaysOfOthersAreReplaced(t *testing.T) {
 		"an hour":             {day(func(it item.Item) { it["window"] = item.S("hourly") }), false},
 		"a month":             {day(func(it item.Item) { it["window"] = item.S("monthly") }), false},
 		"more than its hours": {day(func(it item.Item) { it["rpm"] = item.N(16) }), false},
-		"a limit of its own":  {day(func(it item.Item) { it["tpm"] = item.N(1) }), false},
+		"one more limit":      {day(func(it item.Item) { it["tpm"] = item.N(1) }), false},
 		"of another key":      {day(func(it item.Item) { it["SK"] = item.S("#USAGE#gpt#2023-11-14T01:00:00Z") }), false},
 	} {
 		u, due := Replace(c.it, hours)
@@ -182,7 +181,7 @@ func TestDaysOfOthersAreReplaced(t *testing.T) {
 			t.Errorf("%s: %v", name, after)
 		}
 		if _, held, _ := u.Apply(after); held {
-			t.Errorf("%s: it is replaced twice", name)
+			t.Errorf("%s: it was replaced twice", name)
 		}
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Shards of a bucket are counted in one hour by several functions, each from what it saw, and none is refused for
-// another. What all count of denials is in the snapshot, and in its sum. No number of ours is among the limits.
-func TestDenialsOfTwoShards(t *testing.T) {
+// Several functions count the shards of a bucket in one hour, each from what it saw, without
+// refusing each other. Denials of all shards are in the snapshot and in its sum. None of our
+// numbers looks like a limit.
+func TestDenialsOfAllShardsAreCounted(t *testing.T) {
 	usage := func(seen item.Item, shard int, denied int64) Usage {
 		m := MarksOf(seen)
 		return Usage{Place: hour, Seen: &m, Counts: []Count{{bucket.Denied, denied}, {"rpm", 4}},
@@ -35,7 +36,7 @@ func TestDenialsOfTwoShards(t *testing.T) {
 	sum := Sum{Place: hour, Amount: Amount{Tokens: map[string]int64{bucket.Denied: 11}}}
 	check.Equal(t, AmountOf(summed(t, &sum, all)).Tokens[bucket.Denied], 11, "denials of the sum")
 	if _, number := all["_!0"].(*types.AttributeValueMemberN); number {
-		t.Error("other clients take it for a limit")
+		t.Error("other clients would read it as a limit")
 	}
 	for _, odd := range []item.Value{item.S("x"), item.N(7), item.B([]byte("7"))} {
 		all["_!0"] = odd

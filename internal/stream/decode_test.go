@@ -21,7 +21,7 @@ import (
 
 const t0 = 1_700_000_000_123
 
-// sample is a bucket with two limits as a client creates it.
+// sample is a bucket with two limits, as created by a client.
 func sample(entity string, shard, shards int) table.Shard {
 	limits := []bucket.Limit{
 		{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
@@ -33,7 +33,7 @@ func sample(entity string, shard, shards int) table.Shard {
 	}
 }
 
-// take returns the item after the bucket has paid.
+// take returns the item after a charge.
 func take(b table.Shard, rpm, tpm int64) table.Shard {
 	b.State = b.State.Take([]int64{rpm * 1000, tpm * 1000, 1000})
 	return b
@@ -41,7 +41,7 @@ func take(b table.Shard, rpm, tpm int64) table.Shard {
 
 func seq(n int) string { return fmt.Sprintf("%d", 4_421_584_500_000_000_000+int64(n)) + "0174504390" }
 
-// batch is n records, each a further acquire on one of so many buckets.
+// batch returns n records, each an acquire on one of several buckets.
 func batch(n, buckets int) []byte {
 	state := make([]table.Shard, buckets)
 	var all []json.RawMessage
@@ -87,7 +87,7 @@ func TestModifyCountsTheGrowth(t *testing.T) {
 	}
 }
 
-// What was taken ahead counts, until it is known to have ended unspent.
+// Prefetched tokens count as used, until they are known to have expired unused.
 func TestExpiredTokensAreNotCounted(t *testing.T) {
 	old := take(sample("e", 0, 1), 50, 0)
 	old.State.HeldUntil, old.State.Slots[0].Held = t0+500, 40_000
@@ -100,11 +100,11 @@ func TestExpiredTokensAreNotCounted(t *testing.T) {
 		"used %+v", c.Used)
 	gone := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: now.Item()})).Changes[0]
 	if gone.Used[0] != (stream.Used{Limit: "rpm", Before: 48, Was: true}) {
-		t.Errorf("its last word is %+v", gone.Used)
+		t.Errorf("the removal has %+v", gone.Used)
 	}
 }
 
-// The state of a change is what the item codec reads from the same item.
+// The state of a change equals what the item codec decodes.
 func TestStateEqualsItemCodec(t *testing.T) {
 	b := sample("e", 5, 8)
 	b.State = b.State.At(t0 + 7)
@@ -131,9 +131,9 @@ func TestStateEqualsItemCodec(t *testing.T) {
 	}
 }
 
-// Quotas, by the calendar and from their first use, are read as the item codec reads them: when
-// their period ends, and what was credited in it. A second attribute of the same name, one of another
-// type, or an end of another refill instant changes nothing; a quota with an unknown calendar is no slot.
+// Quotas of both kinds are decoded as by the item codec: the end of their period, and credits in
+// it. A second attribute of the same name, an attribute of another type, or an end of another
+// refill instant changes nothing. A quota with an unknown calendar is not a slot.
 func TestQuotasEqualItemCodec(t *testing.T) {
 	b := sample("e", 1, 2)
 	b.State = bucket.New([]bucket.Limit{
@@ -189,9 +189,9 @@ func TestQuotasEqualItemCodec(t *testing.T) {
 	}
 }
 
-// Remainders are those of the last refill if the item says so once, clearly. Else they are none:
-// less than a thousandth of a token is lost.
-func TestUnclearRemaindersAreNone(t *testing.T) {
+// Remainders count only if they are of the last refill, and unambiguous. Otherwise there are none,
+// which loses less than a thousandth of a token.
+func TestAmbiguousRemaindersAreDropped(t *testing.T) {
 	b := sample("e", 5, 8)
 	for i := range b.State.Slots {
 		b.State.Slots[i].Tokens -= 12_345
@@ -247,7 +247,7 @@ func TestOtherRecordsAreIgnored(t *testing.T) {
 	}
 }
 
-// W18: one bad record must take nothing from the others.
+// W18: a bad record does not affect the others.
 func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 	b := sample("e", 0, 1)
 	rec := streamtest.Record{Sequence: "77", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()}
@@ -354,8 +354,8 @@ func TestOtherPayloadsAreErrors(t *testing.T) {
 	}
 }
 
-// A stream is known by the instant in its name, which only DynamoDB's own have.
-func TestStreamOfARecord(t *testing.T) {
+// A stream is identified by the instant in its name, which only DynamoDB's own streams have.
+func TestStreamsAreIdentifiedByTheirName(t *testing.T) {
 	const prefix = "arn:aws:dynamodb:us-east-1:123456789012:table/stream/stream/"
 	var all []json.RawMessage
 	names := []struct {
@@ -426,7 +426,7 @@ func TestCreatedIsExact(t *testing.T) {
 	}
 }
 
-func TestResultOutlivesThePayload(t *testing.T) {
+func TestResultsOutliveThePayload(t *testing.T) {
 	payload := batch(5, 2)
 	got := decode(t, payload)
 	want := decode(t, append([]byte(nil), payload...))
@@ -436,7 +436,7 @@ func TestResultOutlivesThePayload(t *testing.T) {
 	check.Deep(t, got, want, "changes point into the payload")
 }
 
-// The last word of a bucket that is removed is in its old image, whoever removed it.
+// The old image of a removal has the last counters, whoever removed the item.
 func TestRemovalCarriesTheLastCounters(t *testing.T) {
 	b := take(sample("e", 3, 4), 5, 100)
 	it := b.Item()
@@ -451,8 +451,8 @@ func TestRemovalCarriesTheLastCounters(t *testing.T) {
 	check.Deep(t, c, want)
 }
 
-// Levels and counters that 64 bits cannot hold, and items of any number of
-// limits, are read all the same: their records are counted, not set aside.
+// Levels and counters beyond 64 bits, and items with any number of limits, are decoded: their
+// records are counted, not set aside.
 func TestHostileItemsAreRead(t *testing.T) {
 	old, now := sample("e", 0, 1).Item(), take(sample("e", 0, 1), 1, 1).Item()
 	for i := range 3000 {

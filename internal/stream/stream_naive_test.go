@@ -20,8 +20,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// naiveDecode is the second decoder: slow, built on encoding/json and maps, and
-// written from the description of the payload instead of from the first one.
+// naiveDecode is the second decoder. It is slow, uses encoding/json and maps, and was written from
+// the description of the payload, not from the first decoder.
 func naiveDecode(payload []byte) (Batch, error) {
 	if !json.Valid(payload) {
 		return Batch{}, errors.New("not JSON")
@@ -54,7 +54,7 @@ func naiveDecode(payload []byte) (Batch, error) {
 	return out, nil
 }
 
-// object is a JSON object with the order and the repetitions of its members.
+// object is a JSON object that keeps the order and repetition of its members.
 type object []struct {
 	name  string
 	value json.RawMessage
@@ -324,12 +324,12 @@ func naiveLength(window []byte) int64 {
 	return int64(bounds["end"].Sub(bounds["start"]) / time.Millisecond)
 }
 
-// floored returns whole tokens, of which there may be more than 64 bits have room for.
+// floored returns whole tokens, of which there may be more than fit into 64 bits.
 func floored(milli *big.Int) int64 {
 	return low(new(big.Int).Div(milli, big.NewInt(1000))) // Euclidean is floor for a positive divisor
 }
 
-// low returns what is left of a number when 2^64 has been taken from it as often as it takes.
+// low returns a number modulo 2^64.
 func low(n *big.Int) int64 {
 	size := new(big.Int).Lsh(big.NewInt(1), 64)
 	n = new(big.Int).Mod(n, size)

@@ -17,9 +17,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
-// The benchmarks run on the same payload: 100 records over 20 buckets with two
-// limits. Compare their ns/record: decoding and folding a record costs at most
-// a fifth of decoding it into the Lambda library's event type (docs/design.md, Budgets).
+// The benchmarks use the same payload: 100 records over 20 buckets with two limits. Compare their
+// ns/record: decoding and folding a record costs at most a fifth of decoding it into the Lambda
+// library's event type (docs/design.md, Budgets).
 const benchRecords, benchBuckets = 100, 20
 
 func benchmark(b *testing.B, decode func(payload []byte) int) {
@@ -61,7 +61,7 @@ func BenchmarkLambdaEventDecode(b *testing.B) {
 	})
 }
 
-// agree fails unless both decoders say the same, but for the words of a reason.
+// agree fails unless both decoders return the same, apart from the text of reasons.
 func agree(t *testing.T, payload []byte) {
 	t.Helper()
 	before := bytes.Clone(payload)
@@ -77,7 +77,7 @@ func agree(t *testing.T, payload []byte) {
 	for i := range want.Malformed {
 		want.Malformed[i].Reason = ""
 	}
-	for i := range got.Changes { // no slots and nil slots are the same
+	for i := range got.Changes { // no slots and nil slots are equal
 		c := &got.Changes[i]
 		if len(c.New.State.Slots) == 0 {
 			c.New.State.Slots = nil
@@ -121,7 +121,7 @@ func seeds() [][]byte {
 	}
 }
 
-// pieces are what mutations insert: structure, and values at the edges.
+// pieces are inserted by mutations: structure, and values at bounds.
 var pieces = []string{
 	`{`, `}`, `[`, `]`, `,`, `:`, `"`, `\`, `\u0041`, `\ud83d`, `\ude00`, `\n`, "\xff", "\xc3", "\x00", " ", "1", "-",
 	".", "e5", "0",
@@ -147,7 +147,7 @@ func mutate(r *rand.Rand, in []byte) []byte {
 		}
 		at := r.IntN(len(out))
 		if i := bytes.IndexAny(out[at:], `{,:"`); r.IntN(2) == 0 && i >= 0 {
-			at += i + 1 // behind structure, where inserted members fit
+			at += i + 1 // after structure, where inserted members fit
 		}
 		piece := []byte(pieces[r.IntN(len(pieces))])
 		member := at + bytes.Index(out[at:], []byte(`,"`)) + 1
@@ -156,11 +156,11 @@ func mutate(r *rand.Rand, in []byte) []byte {
 			out[at%len(out)] = byte(r.IntN(256))
 		case 1:
 			out = append(out[:at:at], out[min(len(out), at+1+r.IntN(8)):]...)
-		case 2: // copy a stretch to somewhere else
+		case 2: // copy a part somewhere else
 			from := r.IntN(len(out))
 			piece = bytes.Clone(out[from:min(len(out), from+1+r.IntN(60))])
 			out = slices.Insert(out, at, piece...)
-		case 3: // have a member twice
+		case 3: // repeat a member
 			length := bytes.Index(out[member:], []byte(`,"`)) + 1
 			out = slices.Insert(out, member, bytes.Clone(out[member:member+length])...)
 		default:
