@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
-// Audit events about entities and resources of whatever name reach the archive
-// with that name, each as an object of its own.
-func TestStrangeNamesAreArchived(t *testing.T) {
+// Audit events of entities and resources with any name reach the archive under that name, each in
+// its own object.
+func TestAnyNamesAreArchived(t *testing.T) {
 	keys := map[string]string{}
 	for _, name := range []string{"plain", "#", "a#b", "%23", "$SYSTEM", "../../x", "a/b", "é", "\U0001f600", " ", `"\`,
 		"<&>", "auth0|5f7c"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// FuzzDecode: no payload makes the package panic; every record is accounted
-// for; the same payload gives the same objects; keys stay inside the archive.
+// FuzzDecode: no payload causes a panic, every record is accounted for, the same payload gives the
+// same objects, and keys stay inside the archive.
 func FuzzDecode(f *testing.F) {
 	for _, file := range []string{"testdata/records.txt", "testdata/malformed.txt"} {
 		text, err := os.ReadFile(file)
@@ -73,13 +73,12 @@ func checkKey(t *testing.T, o Object) {
 		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=/.", r)
 	})
 	if strange >= 0 || strings.Contains(o.Key, "..") || strings.Contains(o.Key, "//") {
-		t.Errorf("key %q has a part that is not harmless", o.Key)
+		t.Errorf("key %q has an unsafe part", o.Key)
 	}
 }
 
-// TestValuesComeBack: whatever DynamoDB can store, the archived JSON says
-// exactly what it was.
-func TestValuesComeBack(t *testing.T) {
+// TestArchivedValuesAreExact: the archived JSON represents every value of DynamoDB exactly.
+func TestArchivedValuesAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		stored := randomValue(rng, 3)
@@ -102,7 +101,7 @@ func TestValuesComeBack(t *testing.T) {
 	}
 }
 
-// randomValue is a value in DynamoDB's JSON, with sets in order.
+// randomValue returns a value in DynamoDB's JSON, with ordered sets.
 func randomValue(rng *rand.Rand, depth int) map[string]any {
 	names := []string{"", "a", "é\n", tagBinary, tagMap, tagStrings, "$other"}
 	nums := []any{"-0.001", "1", "12345678901234567890123456789012345678", "1E-130", "20", "3E4", "-1.5e+7"}
@@ -147,7 +146,7 @@ func randomValue(rng *rand.Rand, depth int) map[string]any {
 	}
 }
 
-// unplain is how a reader gets the stored value back.
+// unplain converts an archived value back to the stored one.
 func unplain(p any) any {
 	typed := func(kind string, v any) any { return map[string]any{kind: v} }
 	switch p := p.(type) {

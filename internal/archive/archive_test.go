@@ -17,9 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
-// TestScripts runs testdata/*.txt. A file is a list of cases separated by a line
-// "===="; a case is comment lines, the Records of a payload, a line "----", and
-// what becomes of them.
+// TestScripts runs testdata/*.txt. A file has cases, separated by lines "====". A case has comment
+// lines, the Records of a payload, a line "----", and the result.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -87,7 +86,7 @@ func gunzip(t *testing.T, body []byte) []byte {
 	line, err := io.ReadAll(r)
 	check.Must(t, err)
 	if !r.ModTime.IsZero() || r.Name != "" {
-		t.Errorf("gzip header says when (%v) or what (%q)", r.ModTime, r.Name)
+		t.Errorf("gzip header has a time (%v) or a name (%q)", r.ModTime, r.Name)
 	}
 	return line
 }
@@ -101,8 +100,8 @@ func TestOtherPayloadsAreRefused(t *testing.T) {
 	}
 }
 
-// A batch is as old as the oldest of its records that say when they were created, be they kept,
-// malformed or skipped.
+// A batch is as old as its oldest record with a creation time, whether that is archived, malformed
+// or skipped.
 func TestAgeOfABatch(t *testing.T) {
 	record := func(created string) string {
 		return `{"eventName":"INSERT","dynamodb":{"SequenceNumber":"7","ApproximateCreationDateTime":` + created + `}}`
@@ -134,7 +133,7 @@ func TestAgeOfABatch(t *testing.T) {
 	}
 }
 
-// The payload of a malformed record is kept to the last byte that matters.
+// The payload of a malformed record is stored byte for byte.
 func TestMalformedKeepsItsPayload(t *testing.T) {
 	const record = `{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},` +
 		`"dynamodb":{"SequenceNumber":"7","OldImage":{"SK":{"S":"#AUDIT#<1>"},"big":{"N":"1e400"},"x":{"odd":[1.50]}}}}`
@@ -171,7 +170,7 @@ func mustDecode(t *testing.T, payload []byte) Batch {
 	return b
 }
 
-// Names of attributes are told apart by case: one called "sk" is not the key.
+// Attribute names are case-sensitive: "sk" is not the key.
 func TestAttributeNamesAreCaseSensitive(t *testing.T) {
 	for _, other := range []string{`"sk":{"S":"#STATE"}`, `"Sk":{"N":"1"}`, `"sK":7`} {
 		payload := `{"Records":[{"eventName":"REMOVE",

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// An event is filed under the day that it tells, or else under that of its record, and says which.
-func TestTheDayOfAnEvent(t *testing.T) {
+// An event is archived under its own day, or under the day of its record if it has none. The result
+// says which.
+func TestEventsAreArchivedUnderTheirDay(t *testing.T) {
 	const created = 1_700_000_000_000 // 2023-11-14
 	for _, c := range []struct {
 		timestamp  string
@@ -36,7 +37,7 @@ func TestTheDayOfAnEvent(t *testing.T) {
 	}
 }
 
-// Text of a payload in a message is cut, between characters.
+// Text of a payload is cut between characters in messages.
 func TestClip(t *testing.T) {
 	long := strings.Repeat("x", 99)
 	for text, want := range map[string]string{"": "", long + "y": long + "y", long + "yz": long + "y…",
@@ -47,9 +48,9 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// A text that is null is missing. One of another type, or null that is false, is a problem, and the
-// first problem is told.
-func TestTextsOfAnImage(t *testing.T) {
+// A null text is missing. A text of another type, or a null that is false, is a problem. The first
+// problem is reported.
+func TestNullTextsAreMissing(t *testing.T) {
 	no := false
 	text, number := "a", "1"
 	f := fields{image: map[string]value{"text": {S: &text}, "number": {N: &number}, "null": {NULL: new(true)},
@@ -57,7 +58,7 @@ func TestTextsOfAnImage(t *testing.T) {
 	if got := f.optional("text"); got == nil || *got != text || f.err != nil {
 		t.Errorf("%v, %v, want %q", got, f.err, text)
 	}
-	for _, name := range []string{"null", "none", "text"} { // the last one was taken
+	for _, name := range []string{"null", "none", "text"} { // the last text was taken
 		if got := f.optional(name); got != nil || f.err != nil {
 			t.Errorf("%s: %v, %v, want nothing", name, got, f.err)
 		}
@@ -69,8 +70,8 @@ func TestTextsOfAnImage(t *testing.T) {
 	}
 }
 
-// The key of an event names a namespace and a subject.
-func TestKeysOfEvents(t *testing.T) {
+// The key of an event has a namespace and a subject.
+func TestKeysOfEventsNameTheirSubject(t *testing.T) {
 	for pk, ok := range map[string]bool{"ns/AUDIT#a": true, "/AUDIT#a": false, "ns/AUDIT#": false,
 		"AUDIT#a": false, "ns/a": false} {
 		b, err := Decode([]byte(`{"Records":[{"eventName":"REMOVE",` +

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Part of a key are letters, digits, hyphens and underscores; all else is an underscore.
+// Parts of a key have letters, digits, hyphens and underscores. Other characters become
+// underscores.
 func TestKeyParts(t *testing.T) {
 	long := strings.Repeat("x", maxKeyPart)
 	for text, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// plainly returns what is archived of a value in DynamoDB's JSON, or why nothing is.
+// plainly returns the archived form of a value in DynamoDB's JSON, or the reason why there is none.
 func plainly(t *testing.T, stored string) string {
 	t.Helper()
 	var v value
@@ -20,7 +20,8 @@ func plainly(t *testing.T, stored string) string {
 	return strings.TrimSpace(string(encodeLine(p)))
 }
 
-// What DynamoDB writes for a number is one of JSON, whose digits stay as they are. No other text is.
+// A number as DynamoDB writes it becomes a JSON number with the same digits. Any other text is
+// refused.
 func TestNumbers(t *testing.T) {
 	for _, n := range []string{"0", "-0", "7", "10", "-10", "0.5", "-1.50", "12.0", "1e5", "1E5", "1e+5", "1e-5",
 		"1.5e05", "0e0"} {
@@ -35,7 +36,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Lists and maps may be as deep as DynamoDB allows.
+// Lists and maps may be as deep as in DynamoDB.
 func TestDepth(t *testing.T) {
 	for _, c := range []struct{ open, close string }{{`{"L":[`, `]}`}, {`{"M":{"a":`, `}}`}} {
 		for depth, ok := range map[int]bool{maxDepth: true, maxDepth + 1: false} {
@@ -47,8 +48,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// A value is of one type, a null is true, and a map that looks like a tag is told from one.
-func TestShapesOfValues(t *testing.T) {
+// A value has one type, and a null is true. A map that looks like a tag is distinguished from one.
+func TestValuesHaveOneType(t *testing.T) {
 	for stored, want := range map[string]string{
 		`{}`:                                        `has 0 value types, not one`,
 		`{"S":"a","N":"1"}`:                         `has 2 value types, not one`,

@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A stream with the wrong view costs one object with a batch, not one with each record;
-// what is malformed for another reason is kept by itself, whatever its items say.
-func TestAWrongViewIsOneObject(t *testing.T) {
+// With the wrong view of a stream, a batch has one object, not one per record. Records that are
+// malformed for another reason have their own object, whatever their items are.
+func TestBatchesWithAWrongViewHaveOneObject(t *testing.T) {
 	record := func(i int, view string) Malformed {
 		text := fmt.Sprintf(`{"dynamodb":{"SequenceNumber":"%d","Keys":{"PK":{"S":"\"StreamViewType\":\"KEYS_ONLY\""},`+
 			`"StreamViewType":{"S":"KEYS_ONLY"}},"StreamViewType":%q}}`, i, view)
@@ -37,9 +37,9 @@ func TestAWrongViewIsOneObject(t *testing.T) {
 	}
 }
 
-// What is malformed for another reason is kept by itself whatever the view of its stream: it
-// may be all that there is of an event, as of one that expires where the view is OLD_IMAGE.
-func TestAWrongViewHidesNothingElse(t *testing.T) {
+// A record that is malformed for another reason has its own object in every view, because it may be
+// the only trace of an event, such as one that expires where the view is OLD_IMAGE.
+func TestWrongViewsHideNoOtherMalformedRecord(t *testing.T) {
 	record := func(i int, rest string) string {
 		return fmt.Sprintf(`{"eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},`+
 			`"dynamodb":{"SequenceNumber":"%d","StreamViewType":"OLD_IMAGE","Keys":{"PK":{"S":"a/AUDIT#b"},"SK":{"S":"#AUDIT#c"}}%s}}`,

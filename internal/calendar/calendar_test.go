@@ -12,9 +12,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// edges walks through minutes one by one, with the standard library's own arithmetic of dates: a
-// second, naive version. A local time begins a period if it matches and the minute before does not. It
-// does so in the first minute of [from, to) in which the clocks have shown it or a later one.
+// edges finds edges by walking through the minutes with the standard library's dates: a second,
+// naive version. A local time begins a period if it matches and the minute before does not. The
+// period begins in the first minute of [from, to) at which the clocks have shown that time or a
+// later one.
 func edges(t *testing.T, cron string, zone *time.Location, from, to time.Time) (out []int64) {
 	t.Helper()
 	parts := strings.Fields(cron)
@@ -46,14 +47,14 @@ func edges(t *testing.T, cron string, zone *time.Location, from, to time.Time) (
 	return out
 }
 
-// local returns the minute that the clocks of a zone show, as if the zone were UTC.
+// local returns the minute on the clocks of a zone, as if the zone were UTC.
 func local(at time.Time, zone *time.Location) time.Time {
 	at = at.In(zone)
 	return time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
 }
 
 // naive reports whether n is a value of a field from first to last. A term is a star, a number or a
-// range, and with a step every so manieth value of it; a number with a step goes on to the last.
+// range, perhaps with a step; a number with a step goes on to the last value.
 func naive(text string, n, first, last int) bool {
 	for _, term := range strings.Split(text, ",") {
 		base, steps, stepped := strings.Cut(term, "/")
@@ -108,7 +109,7 @@ func TestLastDaysOfMonths(t *testing.T) {
 		"m0h0DL@UTC":          {"2027-01-31", "2027-02-28", "2027-03-31", "2027-04-30"},
 		"m0h0D30L@UTC":        {"2027-01-30", "2027-02-28", "2027-03-30", "2027-04-30"},
 		"m0h0D29L@UTC":        {"2027-01-29", "2027-02-28", "2027-03-29", "2027-04-29"},
-		"m0h0D31@UTC":         {"2027-01-31", "2027-03-31", "2027-05-31"}, // as Python's: no clamp
+		"m0h0D31@UTC":         {"2027-01-31", "2027-03-31", "2027-05-31"}, // as in Python: no clamping
 		"m0h0D29M2@UTC":       {"2028-02-29", "2032-02-29"},
 		"m0h0D1;m0h0D15@UTC":  {"2027-01-01", "2027-01-15", "2027-02-01"},
 		"m0h0D1M1,4,7,10@UTC": {"2027-01-01", "2027-04-01", "2027-07-01", "2027-10-01", "2028-01-01"},
@@ -124,8 +125,8 @@ func TestLastDaysOfMonths(t *testing.T) {
 	}
 }
 
-// A leap day that is a Sunday comes every 28 years, and after forty where a year like 2100 is none. It is found
-// from the beginning of 1970 on, which says that there is one, and from any other instant.
+// A leap day on a Sunday comes every 28 years, or after forty if a year like 2100 has none. It is
+// found from the beginning of 1970, which shows that there is one, and from any other instant.
 func TestLeapDaysOnSundays(t *testing.T) {
 	c, err := Parse("m0h0D29M2w*/7@UTC")
 	check.Must(t, err)
@@ -138,9 +139,9 @@ func TestLeapDaysOnSundays(t *testing.T) {
 	}
 }
 
-// A local time that clocks leave out begins its period when they are set forward, whatever the calendar: by
-// half an hour, an hour, or a whole day.
-func TestBeginningsThatAreLeftOut(t *testing.T) {
+// A local time that the clocks skip begins its period when they are set forward, in every calendar:
+// by half an hour, an hour, or a whole day.
+func TestSkippedLocalTimesBeginTheirPeriod(t *testing.T) {
 	play(t, map[string][]string{
 		"m0h0w7@America/Santiago": {"2026-08-30 04:00", "2026-09-06 04:00", "2026-09-13 03:00"},
 		"m0h0@Africa/Cairo":       {"2027-04-28 22:00", "2027-04-29 22:00", "2027-04-30 21:00"},
@@ -158,9 +159,9 @@ func TestBeginningsThatAreLeftOut(t *testing.T) {
 	})
 }
 
-// One that comes twice begins its period once, the first time: in Casey clocks are set back by three hours, which
-// is most.
-func TestBeginningsThatComeTwice(t *testing.T) {
+// A local time that occurs twice begins its period once, at the first time. In Casey clocks are set
+// back by three hours, the largest change.
+func TestRepeatedLocalTimesBeginOnePeriod(t *testing.T) {
 	play(t, map[string][]string{
 		"m0h0@Antarctica/Casey":       {"2023-03-07 13:00", "2023-03-08 13:00", "2023-03-09 16:00"},
 		"m0h0w4@Antarctica/Casey":     {"2023-03-01 13:00", "2023-03-08 13:00", "2023-03-15 16:00"},
@@ -176,7 +177,7 @@ func TestBeginningsThatComeTwice(t *testing.T) {
 	})
 }
 
-// play compares the edges of calendars with those wanted, from the first of them on.
+// play compares the edges of calendars with the wanted ones, from the first of them.
 func play(t *testing.T, want map[string][]string) {
 	t.Helper()
 	for canonical, edges := range want {
@@ -228,7 +229,7 @@ func TestInvalidCalendarsAreRefused(t *testing.T) {
 	}
 }
 
-// An error names what is wrong, and what is accepted. The expression is named by who asked.
+// An error names the mistake, and what is accepted. The caller adds the expression.
 func TestErrorsSayWhatIsAccepted(t *testing.T) {
 	const numbers = "numbers from %d to %d, ranges, steps and lists of them"
 	for _, c := range []struct{ cron, zone, want string }{
@@ -287,8 +288,8 @@ func TestTextForPeople(t *testing.T) {
 	}
 }
 
-// What has no date has no edge.
-func TestTheEndsOfTime(t *testing.T) {
+// An instant without a date has no edge.
+func TestInstantsWithoutADateHaveNoEdge(t *testing.T) {
 	c, err := Parse("m0@UTC")
 	check.Must(t, err)
 	for _, ms := range []int64{farthest + 1, -farthest - 1, math.MaxInt64, math.MinInt64} {
@@ -301,11 +302,11 @@ func TestTheEndsOfTime(t *testing.T) {
 	}
 }
 
-// To look for an edge takes long. The periods of two buckets are asked for in turn, and each is
-// looked for once, from an earlier instant of the same period too.
-func TestThePeriodsAskedForLastAreKnown(t *testing.T) {
+// The search for an edge is slow. If requests for two periods alternate, each is searched once,
+// even from an earlier instant of the same period.
+func TestTheLatestPeriodsAreCached(t *testing.T) {
 	const day = 24 * 3_600_000
-	c, err := parse("m0h0@UTC") // nobody else asks this one
+	c, err := parse("m0h0@UTC") // no other test uses this calendar
 	check.Must(t, err)
 	for _, ms := range []int64{7*day + 5, day + 5, day + 4} {
 		c.Next(ms)
@@ -317,7 +318,7 @@ func TestThePeriodsAskedForLastAreKnown(t *testing.T) {
 		check.Equal(t, c.last.Load(), was, "the edge after %d was looked for again", ms)
 	}
 	if c.Next(2 * day); *c.last.Load() != [2]span{{2 * day, 3 * day}, {day + 4, 2 * day}} {
-		t.Errorf("known are %v, want the two asked for last", *c.last.Load())
+		t.Errorf("cached are %v, want the two latest", *c.last.Load())
 	}
 }
 
@@ -328,7 +329,7 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
-// Whoever reads an item parses what it stores: a calendar that has no edge must not take seconds to find none.
+// Every reader of an item parses its calendar. A calendar without edges must not take seconds.
 func TestCalendarsWithoutEdgesAreRefusedAtOnce(t *testing.T) {
 	for _, form := range []string{"@UTC", "m0-59@Europe/Berlin", "m*/1h0-23@UTC", "w0-6@UTC", "w1-7@UTC",
 		"D1-31w1@UTC", "D*/1w1-7@UTC", "D3w0-6@UTC", "m0;@UTC"} {
@@ -338,12 +339,12 @@ func TestCalendarsWithoutEdgesAreRefusedAtOnce(t *testing.T) {
 		text, err := parseCompact(entries[len(entries)-1])
 		check.Must(t, err)
 		if e, _ := parseFields(text); e.finest != month {
-			t.Errorf("%q is looked at within months", form)
+			t.Errorf("%q is searched within months", form)
 		}
 	}
 }
 
-// steps returns how many local times are looked at until a calendar begins after one.
+// steps returns how many local times are visited until a calendar begins after one.
 func steps(t *testing.T, canonical, after string) (n int) {
 	c, err := Parse(canonical)
 	check.Must(t, err)
@@ -362,8 +363,8 @@ func steps(t *testing.T, canonical, after string) (n int) {
 	}
 }
 
-// A beginning is looked for month by month, day by day, hour by hour, and only within an hour by the minute.
-func TestHowManyMinutesAreLookedAt(t *testing.T) {
+// A beginning is searched by months, days and hours, and by minutes only within one hour.
+func TestSearchesSkipMonthsDaysAndHours(t *testing.T) {
 	for _, c := range []struct {
 		canonical, after string
 		want             int
@@ -384,8 +385,8 @@ func TestHowManyMinutesAreLookedAt(t *testing.T) {
 	}
 }
 
-// However many forms are read, only so many are kept: from there on the kept ones are the new ones.
-func TestHowManyFormsAreKept(t *testing.T) {
+// Only a bounded number of parsed forms is kept. When there are more, the cache starts again.
+func TestTheCacheOfFormsIsBounded(t *testing.T) {
 	var k kept[int]
 	reads := 0
 	parse := func(form string) (int, error) { reads++; return strconv.Atoi(form) }
@@ -399,6 +400,6 @@ func TestHowManyFormsAreKept(t *testing.T) {
 	are := 0
 	k.known.Range(func(any, any) bool { are++; return true })
 	if _, err := k.read("x", parse); err == nil || are != 1 || reads != 2*maxKept+2 {
-		t.Errorf("%d are kept, %d were read, %v", are, reads, err)
+		t.Errorf("%d kept, %d parsed, %v", are, reads, err)
 	}
 }

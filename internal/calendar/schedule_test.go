@@ -31,7 +31,7 @@ func TestWindowsOfASchedule(t *testing.T) {
 		{"2026-03-27T08:00:00Z", hours, "2026-03-27T16:00:00Z"},
 		{"2026-03-27T15:59:59Z", hours, "2026-03-27T16:00:00Z"},
 		{"2026-03-27T16:00:00Z", own, "2026-03-27T23:00:00Z"},
-		{"2026-03-27T23:00:00Z", weekend, "2026-03-29T22:00:00Z"}, // until midnight, in summer time by then
+		{"2026-03-27T23:00:00Z", weekend, "2026-03-29T22:00:00Z"}, // until midnight, then in summer time
 		{"2026-03-29T22:00:00Z", own, "2026-03-30T07:00:00Z"},
 	} {
 		at := instant(t, c.at)
@@ -41,7 +41,7 @@ func TestWindowsOfASchedule(t *testing.T) {
 	}
 }
 
-// A window that is always in force hides those behind it: there is no next edge.
+// A window that is always in force hides the windows after it, so there is no next edge.
 func TestAScheduleWithoutEdges(t *testing.T) {
 	for _, form := range []string{"s500@UTC", "s500;m*/2c5@UTC", "c7;s500;m5s2000@Asia/Tokyo"} {
 		s, err := ParseSchedule(form)
@@ -54,9 +54,9 @@ func TestAScheduleWithoutEdges(t *testing.T) {
 	}
 }
 
-// The edges of random windows are those that a look at every minute finds, also where clocks are set forward or
-// back, at one in the night or for half an hour.
-func TestEdgesAgainstALookAtEveryMinute(t *testing.T) {
+// Random windows have the same edges as a walk through every minute, even when clocks change by an
+// hour at night, or by half an hour.
+func TestEdgesEqualAWalkThroughEveryMinute(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca",
@@ -124,8 +124,8 @@ func TestInvalidSchedulesNameTheirMistake(t *testing.T) {
 	}
 }
 
-// A window is the same after it was written and read, in the spelling that Python stores.
-func TestAWindowIsReadAsItWasWritten(t *testing.T) {
+// A window survives writing and reading, in Python's spelling.
+func TestWindowsSurviveStorage(t *testing.T) {
 	for cron, want := range map[string]string{
 		"* 9-17 * * MON-FRI": "h9-17w1-5c500a10p60", "* * * * *": "c500a10p60", "0 0 1 JAN SUN": "m0h0D1M1w7c500a10p60",
 	} {
@@ -144,7 +144,7 @@ func TestAWindowIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%s: %q, %v, stored %q", stored, form, err, Stored(form, "Asia/Tokyo"))
 		}
 	}
-	for _, stored := range []string{"3h9s500", "1h99s500"} { // an unknown version, and no hour
+	for _, stored := range []string{"3h9s500", "1h99s500"} { // an unknown version, and an invalid hour
 		if _, err := ReadSchedule(stored, ""); err == nil {
 			t.Errorf("%s is read", stored)
 		}

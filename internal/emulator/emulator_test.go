@@ -23,7 +23,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// tablesOfFake tells the program of these tests to be an emulator that has these tables.
+// tablesOfFake makes this test program act as an emulator with these tables.
 const tablesOfFake = "STANDIN_TABLES"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	})))
 }
 
-// fake is a script that is an emulator with these tables, and notes how it was called.
+// fake returns a script that acts as an emulator with these tables, and records its calls.
 func fake(t *testing.T, tables string) (script string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -58,7 +58,7 @@ func program(t *testing.T, file, script string) {
 	check.Must(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755))
 }
 
-// calledAs returns where a fake was started, its process id, and with which arguments.
+// calledAs returns the folder, process id and arguments of a fake's start.
 func calledAs(t *testing.T, file string) (folder, pid, args string) {
 	t.Helper()
 	said, err := os.ReadFile(file + ".args")
@@ -75,9 +75,9 @@ func installed(t *testing.T, script string) string {
 	return folder
 }
 
-// Each emulator is started by the program that is installed, on a port of this machine, and is
-// there when it answers, until it is stopped.
-func TestStart(t *testing.T) {
+// Start runs the installed emulator on a port of this machine. It is ready when it answers, and
+// runs until it is stopped.
+func TestStartRunsTheInstalledEmulator(t *testing.T) {
 	folder, path := installed(t, fake(t, "")), t.TempDir()
 	lib := filepath.Join(folder, "node_modules", DynamoDBLocal.Package().Name, "lib", "any")
 	program(t, filepath.Join(lib, "DynamoDBLocal.jar"), "")
@@ -116,7 +116,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A server that has a table is another one: it was not started here. What was started is stopped.
+// A server with a table was not started here. The process that was started is stopped.
 func TestStartFindsAnotherServer(t *testing.T) {
 	folder := installed(t, fake(t, `"mine"`))
 	port, err := freePort()
@@ -131,7 +131,7 @@ func TestStartFindsAnotherServer(t *testing.T) {
 	}
 }
 
-// What cannot be started, and what needs a Java that is not there, is told.
+// Start reports a program that cannot run, and a missing Java.
 func TestStartFails(t *testing.T) {
 	folder := installed(t, "")
 	check.Must(t, os.Chmod(filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"), 0o644))
@@ -144,7 +144,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// An emulator that does not answer in time is not tried again.
+// An emulator that does not answer in time is not started again.
 func TestStartWaitsForAnAnswer(t *testing.T) {
 	folder := installed(t, `echo "$4" >> "$0.ports"; exec sleep 1000`)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -182,7 +182,7 @@ func TestConnectionsAreKept(t *testing.T) {
 			})
 		}
 		for range clients {
-			<-arrived // all are under way
+			<-arrived // all requests are under way
 		}
 		for range clients {
 			answer <- struct{}{}
@@ -194,8 +194,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// Only DynamoDB Local needs its answers mended.
-func TestTyped(t *testing.T) {
+// Only DynamoDB Local's answers need repair.
+func TestOnlyDynamoDBLocalNeedsRepair(t *testing.T) {
 	for kind, want := range map[Kind]bool{Dynoxide: false, DynamoDBLocal: true} {
 		o := dynamodbstreams.Options{HTTPClient: http.DefaultClient}
 		kind.Typed(&o)
@@ -205,8 +205,8 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// Of what is printed the last part is kept.
-func TestTail(t *testing.T) {
+// The last part of the output is kept.
+func TestTheEndOfTheOutputIsKept(t *testing.T) {
 	var end tail
 	for i := range 1000 {
 		if n, err := fmt.Fprintf(&end, "line %5d\n", i); n != 11 || err != nil {
@@ -219,8 +219,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// An emulator that ends at once, because its port is taken for example, is started anew on
-// another port. What it has said at last is in the error.
+// If an emulator ends at once, because its port is taken for example, it is started again on
+// another port. The error has its last output.
 func TestStartTriesOtherPorts(t *testing.T) {
 	folder := installed(t, `echo "$4" >> "$0.ports"; echo no luck; exit 3`)
 	_, err := Start(t.Context(), Dynoxide, folder, 0)
@@ -250,7 +250,7 @@ func TestStartNamesTheMissingPackage(t *testing.T) {
 	}
 }
 
-// Nothing is started for a caller that has gone, and nothing is tried again.
+// If the caller has gone, nothing is started, and nothing is tried again.
 func TestStartEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// answering is a client that gives an answer.
+// answering is a client with a fixed answer.
 type answering struct {
 	status int
 	body   string
@@ -34,8 +34,8 @@ func (c *answering) Close() error {
 	return nil
 }
 
-// Of records, and of nothing else, every value without a type becomes an empty map.
-func TestEmptyMapsOfRecords(t *testing.T) {
+// In records, and only there, every value without a type becomes an empty map.
+func TestValuesWithoutATypeBecomeEmptyMaps(t *testing.T) {
 	const records = `{"Records":[{"dynamodb":{"Keys":{"PK":{"S":""},"SK":{}},"NewImage":{"a":{},` +
 		`"b":{"L":[{},{"N":"1"}]},"c":{"M":{"d":{}}}},"OldImage":{"e":{}},` +
 		`"Size":12345678901234567890},"eventID":null}],"Shard":{}}`
@@ -77,7 +77,7 @@ func TestEmptyMapsOfRecords(t *testing.T) {
 		if err != nil || string(text) != c.want || answer.ContentLength != int64(len(c.want)) {
 			t.Errorf("%s: %v, %d bytes:\n%s\nwant\n%s", c.name, err, answer.ContentLength, text, c.want)
 		}
-		read := c.status == 200 && c.target == target // its checksum is not that of what is handed on
+		read := c.status == 200 && c.target == target // the checksum is not that of the changed answer
 		if from.closed != read || (answer.Header.Get("X-Amz-Crc32") == "") != read {
 			t.Errorf("%s: closed %v, %v", c.name, from.closed, answer.Header)
 		}

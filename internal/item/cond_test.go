@@ -6,8 +6,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// What conditions say of an attribute that is there, absent, or of another type.
-func TestConditionsOnAbsentAttributesAndOtherTypes(t *testing.T) {
+// Conditions on an attribute that exists, is missing, or has another type.
+func TestConditionsOnMissingAttributesAndOtherTypes(t *testing.T) {
 	it := Item{"n": N(7), "s": S("m"), "b": Bool(true), "set": SS("x", "y")}
 	for _, c := range []struct {
 		name string

@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Equal is what DynamoDB takes for equal: numbers by their value, sets without order, and nothing of
-// two types. No two of these lists' entries are equal, and all of one entry are.
+// Equal agrees with DynamoDB: numbers are equal by value, sets in any order, and values of two
+// types never. Entries of two of these lists differ, and all entries of one list are equal.
 func TestEqualMatchesDynamoDB(t *testing.T) {
 	list := func(v ...Value) Value { return &types.AttributeValueMemberL{Value: v} }
 	numbers := func(s ...string) Value { return &types.AttributeValueMemberNS{Value: s} }
@@ -34,7 +34,7 @@ func TestEqualMatchesDynamoDB(t *testing.T) {
 			for _, a := range same {
 				for _, b := range others {
 					if n, ok := a.(*types.AttributeValueMemberNS); ok && n.Value[0] == "x" {
-						continue // no numbers, so equal to nothing
+						continue // not numbers, so equal to nothing
 					}
 					check.Equal(t, Equal(a, b), i == j, "%#v and %#v", a, b)
 				}
@@ -47,6 +47,6 @@ func TestEqualMatchesDynamoDB(t *testing.T) {
 	a := Item{"a": N(1)}
 	if !EqualItems(nil, Item{}) || EqualItems(a, nil) || EqualItems(a, Item{"b": N(1)}) || !EqualItems(a,
 		Item{"a": N(1)}) {
-		t.Error("items are not compared by what they have")
+		t.Error("items are not compared by their contents")
 	}
 }

@@ -13,7 +13,7 @@ func TestKeysOfItems(t *testing.T) {
 		t.Errorf("%v is written as %v, and read as %v", key, it, KeyOf(it))
 	}
 	if got := KeyOf(Item{"PK": N(1), "a": S("x")}); got != (Key{}) {
-		t.Errorf("what has no key has %v", got)
+		t.Errorf("an item without a key has %v", got)
 	}
 	for attr, want := range map[string]bool{"PK": true, "SK": true, "GSI1PK": true, "GSI4SK": true,
 		"GSI5PK": false, "pk": false, "": false} {

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A query that DynamoDB would refuse is refused by what is wrong with it.
-func TestQueriesThatAreRefused(t *testing.T) {
+// A query that DynamoDB would refuse is an error that says why.
+func TestInvalidQueriesAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		q    Query
 		want string // part of the error; empty: accepted
@@ -29,14 +29,14 @@ func TestQueriesThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is rendered is what was asked for: how the sort key is bound, the order, the index or
-// consistency, and how many.
-func TestInputOfAQuery(t *testing.T) {
+// A rendered query has the range of the sort key, the order, the index or consistency, and the
+// limit.
+func TestQueriesRenderTheirRangeAndOrder(t *testing.T) {
 	for _, c := range []struct {
 		q         Query
 		condition string
 		values    string
-		index     string // of the index; else "consistent" or "eventual"
+		index     string // the index; otherwise "consistent" or "eventual"
 		limit     int32
 	}{
 		{Query{PK: "a"}, "#p = :p", `{":p":"a"}`, "eventual", 0},

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A list of strings has nothing else in it; an empty one, or none, has no strings.
-func TestTextsOfAList(t *testing.T) {
+// A list of strings must have only strings. An empty or missing list has none.
+func TestListsOfStringsHaveOnlyStrings(t *testing.T) {
 	of := func(v ...Value) Value { return &types.AttributeValueMemberL{Value: v} }
 	for _, c := range []struct {
 		v    Value
@@ -26,8 +26,8 @@ func TestTextsOfAList(t *testing.T) {
 	}
 }
 
-// A reader reads what is absent or null as nothing, and an empty map as none. Its first error says what the attribute
-// must be, and of which record it is.
+// A reader reads a missing or null attribute as nothing, and an empty map as none. Its first error
+// says what the attribute must be, and names the record.
 func TestReaderKeepsTheFirstError(t *testing.T) {
 	r := Reader{It: Item{"PK": S("p"), "SK": S("s"), "text": S("x"), "flag": Bool(true), "map": Map(Item{}),
 		"null": Null()}}

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// said returns what a request says, with the names and values in the place of their aliases.
+// said returns an expression with the names and values in place of their aliases.
 func said(t *testing.T, text *string, names map[string]string, values Item) string {
 	t.Helper()
 	if text == nil {
@@ -32,8 +32,8 @@ func said(t *testing.T, text *string, names map[string]string, values Item) stri
 	return strings.NewReplacer(pairs...).Replace(*text)
 }
 
-// A number is sent once, however often it stands in a request; so are not texts, nor what is a
-// number in one place and a text in another.
+// A number is sent once, however often a request uses it. Texts are sent each time, and so is a
+// number that is also used as a text.
 func TestEachNumberIsSentOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -58,8 +58,8 @@ func TestEachNumberIsSentOnce(t *testing.T) {
 	}
 }
 
-// Each action and each condition is rendered in DynamoDB's language, alone and in a transaction.
-func TestExpressions(t *testing.T) {
+// Each action and each condition is rendered in DynamoDB's syntax, alone and in a transaction.
+func TestActionsAndConditionsRender(t *testing.T) {
 	key := Key{"p", "s"}
 	for _, c := range []struct {
 		name               string
@@ -110,7 +110,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// transacted returns a write as it stands in a transaction.
+// transacted returns a write as part of a transaction.
 func transacted(t *testing.T, w Write) types.TransactWriteItem {
 	t.Helper()
 	in := TransactInput("table", "token", []Write{w})
@@ -120,9 +120,9 @@ func transacted(t *testing.T, w Write) types.TransactWriteItem {
 	return in.TransactItems[0]
 }
 
-// A put, a delete and a check say the item or the key, the table and the condition, and ask for what
-// was there.
-func TestInputsOfOtherWrites(t *testing.T) {
+// A put, a delete and a check have the item or the key, the table and the condition, and request
+// the old item.
+func TestOtherWritesRenderCompletely(t *testing.T) {
 	key, it := Key{"p", "s"}, Item{"PK": S("p"), "SK": S("s"), "a": N(1)}
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 	for cond, want := range map[Cond]string{nil: "", Compare("a", Eq, N(7)): "a = <7>"} {
@@ -160,7 +160,7 @@ func TestInputsOfOtherWrites(t *testing.T) {
 	}
 }
 
-// More attributes and values than have prepared aliases get one each.
+// If there are more attributes and values than prepared aliases, each gets one nevertheless.
 func TestManyAliases(t *testing.T) {
 	u := Update{Key: Key{"p", "s"}}
 	var want []string
@@ -175,8 +175,8 @@ func TestManyAliases(t *testing.T) {
 	}
 }
 
-// What a request says stays as it is while others are rendered in the memory that it was rendered in.
-func TestRequestsAreApart(t *testing.T) {
+// A rendered request does not change while others are rendered in the same memory.
+func TestRequestsShareNoMemory(t *testing.T) {
 	render := func(i int64) *dynamodb.UpdateItemInput {
 		return Update{Key: Key{"p", "s"}, Set: []Attr{{"a", N(i)}}, If: Compare("b", Le, N(-i))}.Input("table")
 	}
@@ -184,13 +184,13 @@ func TestRequestsAreApart(t *testing.T) {
 	render(2)
 	if got := said(t, first.UpdateExpression, first.ExpressionAttributeNames,
 		first.ExpressionAttributeValues); got != "SET a = <1>" {
-		t.Errorf("the first one says %s", got)
+		t.Errorf("the first request has %s", got)
 	}
 }
 
-// Whatever was asked for before, each alias stands for the attribute at its place: lists that read
-// the same in one piece are told apart, and so are more of them than are kept.
-func TestAliases(t *testing.T) {
+// Each alias stands for the attribute at its place, whatever was rendered before: lists that would
+// be equal if joined are distinguished, and so are more lists than are kept.
+func TestAliasesStandForTheirAttribute(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	words := []string{"", "a", "b", "ab", "ba", "b_rpm_tk", "b_rpm_tc", "\x01a", "\x00"}
 	for range 20 * maxAliasings {
@@ -211,7 +211,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// A list that is kept is not made again: that is what it is kept for.
+// A kept list is not made again.
 func TestAliasesOfOneBucketAreShared(t *testing.T) {
 	aliasings.Store(nil)
 	list := []string{"b_rpm_tk", "b_rpm_tc", "rf"}

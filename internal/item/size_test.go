@@ -6,9 +6,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// What an item is billed for: names and values in bytes, and what holds others three bytes and one for
-// each. A number has a byte for two digits, one more, and one for its sign.
-func TestSizes(t *testing.T) {
+// An item's size is what DynamoDB bills: names and values in bytes. A list or map takes three
+// bytes, and one more for each entry. A number takes a byte for every two digits, one more, and one
+// for its sign.
+func TestSizesMatchTheBill(t *testing.T) {
 	for _, c := range []struct {
 		v    Value
 		want int
@@ -29,6 +30,6 @@ func TestSizes(t *testing.T) {
 		t.Errorf("two attributes: %d bytes, want 6", got)
 	}
 	if Size(nil) != 0 {
-		t.Error("no item has a size")
+		t.Error("a missing item has a size")
 	}
 }

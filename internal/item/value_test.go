@@ -8,9 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Numbers that share their memory stay what they are, however many more are made, and so do
-// the conditions on them. So it is without Numbers.
-func TestNumbersThatShareMemory(t *testing.T) {
+// Numbers that share memory, and conditions on them, stay unchanged when more numbers are made. The
+// same holds without Numbers.
+func TestNumbersThatShareMemoryStayUnchanged(t *testing.T) {
 	want := []int64{0, 7, -1, math.MaxInt64, math.MinInt64}
 	for len(want) < 100 {
 		want = append(want, int64(len(want))*1_000_000_007)
@@ -33,7 +33,7 @@ func TestNumbersThatShareMemory(t *testing.T) {
 	}
 }
 
-// A dozen numbers are made in one piece for what they are, and one for their digits.
+// A dozen numbers take two allocations: one for the values, and one for the digits.
 func TestNumbersAllocateLittle(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		var numbers Numbers
@@ -46,8 +46,8 @@ func TestNumbersAllocateLittle(t *testing.T) {
 	}
 }
 
-// What is ordered: text, bytes and numbers, each with its own kind only.
-func TestOrder(t *testing.T) {
+// Texts, bytes and numbers are ordered, each only among its own type.
+func TestValuesAreOrderedWithinTheirType(t *testing.T) {
 	big := numeral("99999999999999999999")
 	for _, c := range []struct {
 		a, b  Value
@@ -69,8 +69,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Sums are exact, where 64 bits do not hold them too.
-func TestSums(t *testing.T) {
+// Sums are exact, even beyond 64 bits.
+func TestSumsAreExact(t *testing.T) {
 	for _, c := range []struct{ a, b, want string }{
 		{"1", "2", "3"}, {"-1", "1", "0"}, {"0.1", "0.2", "0.3"}, {"9223372036854775807", "1", "9223372036854775808"},
 		{"999999999999999999", "1", "1000000000000000000"}, {"-9223372036854775808", "-1", "-9223372036854775809"},
@@ -86,7 +86,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// textOf returns what a text, a number or a set of texts holds.
+// textOf formats a text, a number or a set of texts.
 func textOf(v Value) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberN:

@@ -9,8 +9,7 @@ import (
 
 func numeral(s string) Value { return &types.AttributeValueMemberN{Value: s} }
 
-// What each action makes of an item, and what DynamoDB would refuse. The item that was there stays
-// as it is.
+// Each action changes an item as in DynamoDB, or is refused as there. The old item is not modified.
 func TestUpdateActionsMatchDynamoDB(t *testing.T) {
 	key := Key{"p", "s"}
 	old := Item{"PK": S("p"), "SK": S("s"), "n": N(7), "neg": N(-3), "s": S("x"), "set": SS("a", "b"),
@@ -32,40 +31,41 @@ func TestUpdateActionsMatchDynamoDB(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		u     Update
-		want  Item   // after it
+		want  Item   // afterwards
 		wrong string // part of the error; empty: none
 	}{
 		{"set", Update{Set: []Attr{{"n", N(8)}, {"new", S("y")}}}, with(Item{"n": N(8), "new": S("y")}), ""},
 		{"set if absent", Update{SetIfAbsent: []Attr{{"n", N(8)}, {"new", N(9)}}}, with(Item{"new": N(9)}), ""},
 		{"add", Update{Add: []Attr{{"n", N(-9)}, {"new", N(2)}}}, with(Item{"n": N(-2), "new": N(2)}), ""},
-		{"add to what has 38 digits", Update{Add: []Attr{{"big", N(1)}}},
+		{"add to 38 digits", Update{Add: []Attr{{"big", N(1)}}},
 			with(Item{"big": numeral("1" + strings.Repeat("0", 38))}), ""},
-		{"more digits than there may be", Update{Add: []Attr{{"big", numeral("0.1")}}}, nil, `attribute "big" is no number, or the sum`},
+		{"too many digits", Update{Add: []Attr{{"big", numeral("0.1")}}}, nil, `attribute "big" is no number, or the sum`},
 		{"add to text", Update{Add: []Attr{{"s", N(1)}}}, nil, `attribute "s" is no number, or the sum`},
 		{"add to a set", Update{Add: []Attr{{"set", SS("c", "a")}, {"new", SS("z", "y")}}},
 			with(Item{"set": SS("a", "b", "c"), "new": SS("y", "z")}), ""},
 		{"add a set to text", Update{Add: []Attr{{"s", SS("c")}}}, nil, `attribute "s" is no string set, ADD needs one`},
 		{"less", Update{SetLess: []Less{{"new", N(10), "n"}, {"two", N(10), "neg"}}}, with(Item{"new": N(3),
 			"two": N(13)}), ""},
-		{"less what was before", Update{SetLess: []Less{{"new", N(10), "n"}}, Add: []Attr{{"n", N(5)}}},
+		{"minus the earlier value", Update{SetLess: []Less{{"new", N(10), "n"}}, Add: []Attr{{"n", N(5)}}},
 			with(Item{"new": N(3), "n": N(12)}), ""},
-		{"less what is set at once", Update{SetLess: []Less{{"new", N(10), "n"}}, Set: []Attr{{"n", N(8)}}},
+		{"minus a value set in the same update", Update{SetLess: []Less{{"new", N(10), "n"}}, Set: []Attr{{"n", N(8)}}},
 			with(Item{"new": N(3), "n": N(8)}), ""},
-		{"less what is removed at once", Update{SetLess: []Less{{"new", N(10), "n"}}, Remove: []string{"n"}},
+		{"minus a value removed in the same update", Update{SetLess: []Less{{"new", N(10), "n"}}, Remove: []string{"n"}},
 			with(Item{"new": N(3)}, "n"), ""},
 		{"less than itself", Update{SetLess: []Less{{"n", N(10), "n"}}}, with(Item{"n": N(3)}), ""},
-		{"less what is not there", Update{SetLess: []Less{{"new", N(10), "none"}}}, nil,
+		{"minus a missing value", Update{SetLess: []Less{{"new", N(10), "none"}}}, nil,
 			`attribute "none", to subtract, is no number of the item`},
-		{"less text", Update{SetLess: []Less{{"new", N(10), "s"}}}, nil, `attribute "s", to subtract, is no number of the item`},
-		{"less more digits than there may be", Update{SetLess: []Less{{"new", numeral("0.5"), "big"}}}, nil,
+		{"minus a text", Update{SetLess: []Less{{"new", N(10), "s"}}}, nil,
+			`attribute "s", to subtract, is no number of the item`},
+		{"minus more digits than allowed", Update{SetLess: []Less{{"new", numeral("0.5"), "big"}}}, nil,
 			`attribute "new": the difference is none that can be stored`},
 		{"take from a set", Update{Del: []Attr{{"set", SS("a", "z")}}}, with(Item{"set": SS("b")}), ""},
 		{"take all of a set", Update{Del: []Attr{{"set", SS("a", "b")}}}, with(nil, "set"), ""},
 		{"take from no set", Update{Del: []Attr{{"none", SS("a")}}}, with(nil), ""},
 		{"take from text", Update{Del: []Attr{{"s", SS("a")}}}, nil, `attribute "s" is no string set, DELETE needs one`},
 		{"remove", Update{Remove: []string{"n", "none"}}, with(nil, "n"), ""},
-		{"what is no update", Update{Set: []Attr{{"PK", S("x")}}}, nil, "part of the key"},
-		{"as large as may be", Update{Set: []Attr{{"new", S(most)}}}, with(Item{"new": S(most)}), ""},
+		{"an invalid update", Update{Set: []Attr{{"PK", S("x")}}}, nil, "part of the key"},
+		{"as large as allowed", Update{Set: []Attr{{"new", S(most)}}}, with(Item{"new": S(most)}), ""},
 		{"one byte more", Update{Set: []Attr{{"new", S(most + "x")}}}, nil, "item of 409601 bytes after the update"},
 		{"too large", Update{Set: []Attr{{"new", S(strings.Repeat("x", MaxItemSize))}}}, nil,
 			"after the update, at most 409600 are accepted"},
@@ -88,7 +88,7 @@ func TestUpdateActionsMatchDynamoDB(t *testing.T) {
 	}
 }
 
-// A write that has no item before it makes one, or none; one whose condition fails changes nothing.
+// A write without an old item creates one or none. If its condition fails, nothing changes.
 func TestWritesCreateMissingItemsOrFail(t *testing.T) {
 	key, it := Key{"p", "s"}, Item{"PK": S("p"), "SK": S("s"), "a": N(1)}
 	never, invalid := Exists("none"), Key{"p", ""}
@@ -122,6 +122,6 @@ func TestWritesCreateMissingItemsOrFail(t *testing.T) {
 	}
 	put, _, _ := Put{Item: it}.Apply(nil)
 	if put["b"] = N(2); it["b"] != nil {
-		t.Error("an item that was put is the one that was given")
+		t.Error("the stored item shares memory with the given one")
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/storetest"
 )
 
-// As the SDK has it, the twin is a table like the engines'.
+// Through the SDK's interface, the twin passes the suite like the emulators.
 func TestSuiteOfTheClient(t *testing.T) {
 	storetest.Run(t, nil, func(*testing.T) store.Lister {
 		return store.NewListing(memdynamo.New(nil).Client(), "limits")
@@ -31,7 +31,7 @@ func TestSuiteOfTheClient(t *testing.T) {
 	}
 }
 
-// from calls the client as the SDK is called, for one outcome of each kind.
+// from returns SDK calls, with one outcome of each kind.
 func from(ctx context.Context, db *memdynamo.DB) map[string]func() (any, error) {
 	c := db.Client()
 	k := key.Item()
@@ -55,8 +55,8 @@ func from(ctx context.Context, db *memdynamo.DB) map[string]func() (any, error) 
 	}
 }
 
-// What succeeds has an answer, of what there is.
-func TestAnswersOfTheClient(t *testing.T) {
+// Successful calls return the stored items.
+func TestSuccessfulCallsReturnStoredItems(t *testing.T) {
 	for name, do := range from(t.Context(), filled()) {
 		if out, err := do(); err != nil || reflect.ValueOf(out).IsNil() {
 			t.Errorf("%s: %v, %v", name, out, err)
@@ -64,7 +64,7 @@ func TestAnswersOfTheClient(t *testing.T) {
 	}
 	out, err := from(t.Context(), filled())["BatchGetItem"]()
 	if got := out.(*dynamodb.BatchGetItemOutput).Responses["limits"]; err != nil || len(got) != 1 {
-		t.Errorf("of two keys, one of which there is: %v, %v", got, err)
+		t.Errorf("two keys, one of them stored: %v, %v", got, err)
 	}
 	out, err = from(t.Context(), filled())["Query"]()
 	if q := out.(*dynamodb.QueryOutput); err != nil || q.Count != 1 || q.ScannedCount != 1 || len(q.Items) != 1 {
@@ -78,8 +78,8 @@ func filled() *memdynamo.DB {
 	return db
 }
 
-// What fails is told in the words of the SDK, by every call.
-func TestErrorsOfTheClient(t *testing.T) {
+// Every failed call returns an error of the SDK.
+func TestFailedCallsReturnErrorsOfTheSDK(t *testing.T) {
 	code := func(want string) func(error) bool {
 		return func(err error) bool {
 			api, ok := errors.AsType[smithy.APIError](err)
@@ -123,8 +123,8 @@ func TestErrorsOfTheClient(t *testing.T) {
 	}
 }
 
-// A request is read as what it was made from.
-func TestRequestsAreRead(t *testing.T) {
+// A request survives rendering and reading.
+func TestRequestsSurviveRenderingAndReading(t *testing.T) {
 	n := []item.Attr{{Name: "n", Value: item.N(1)}}
 	exists, small := item.Exists("a"), item.Compare("n", item.Lt, item.N(5))
 	db := memdynamo.New(nil)
@@ -152,14 +152,14 @@ func TestRequestsAreRead(t *testing.T) {
 		}
 	}
 	plain := item.Query{PK: "a"}.Input("limits")
-	plain.ScanIndexForward = nil // is forward
+	plain.ScanIndexForward = nil // forward
 	_, _ = db.Client().Query(t.Context(), plain)
 	if seen.Query.Descending {
-		t.Error("a query without a direction is read as one down")
+		t.Error("a query without a direction was read as descending")
 	}
 }
 
-// What no request of this project says is not valid, and does nothing.
+// Requests that this project never makes are invalid, and do nothing.
 func TestUnknownRequestsAreInvalid(t *testing.T) {
 	db := filled()
 	c, ctx := db.Client(), t.Context()

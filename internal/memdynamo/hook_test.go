@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// calls are one of each operation, and what a hook sees of it. A read writes nothing.
+// calls has one call of each operation, and what a hook sees of it. A read writes nothing.
 var calls = []struct {
 	do    func(context.Context, *memdynamo.DB) error
 	op    memdynamo.Op
@@ -38,13 +38,13 @@ var calls = []struct {
 
 var put = item.Put{Item: key.Item()}
 
-// A hook sees what is asked for.
+// A hook sees the request.
 func TestHooksSeeTheCall(t *testing.T) {
 	for _, c := range calls {
 		db, seen := memdynamo.New(nil), 0
 		db.SetHook(func(op memdynamo.Op) (bool, error) {
 			if seen++; op.Done == nil {
-				t.Errorf("%s: a hook that blocks does so for ever", op.Name)
+				t.Errorf("%s: a blocking hook blocks forever", op.Name)
 			}
 			if op.Done = nil; !reflect.DeepEqual(op, c.op) {
 				t.Errorf("the hook sees %+v, want %+v", op, c.op)
@@ -57,9 +57,10 @@ func TestHooksSeeTheCall(t *testing.T) {
 	}
 }
 
-// Every call fails in two ways: not carried out, and carried out without an answer. What a hook fails with is what
-// the caller gets, or a failure of the call that says what is known. The context may end before a call and during it.
-func TestHooksFail(t *testing.T) {
+// Every call can fail in two ways: without effect, and with effect but without an answer. The
+// caller gets the hook's error, or a failure of the call with what is known. The context may end
+// before the call or during it.
+func TestHooksCanFailEveryCall(t *testing.T) {
 	plain := errors.New("plain")
 	for _, err := range []error{&store.Refused{}, &store.Canceled{}, &store.Failure{Kind: store.Conflict, Op: "mine"}} {
 		for _, c := range calls {
@@ -119,7 +120,7 @@ func counting() *memdynamo.DB {
 	return db
 }
 
-// failing returns how a call ends with a hook, and whether it changed a table of one item.
+// failing returns how a call with a hook ends, and whether it changed a table of one item.
 func failing(
 	t *testing.T, do func(context.Context, *memdynamo.DB) error, applied bool, with error,
 ) (err error, changed bool) {

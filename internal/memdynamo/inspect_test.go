@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 )
 
-// Each operation is counted as one, also where a hook stops it.
+// Each operation counts once, even if a hook stops it.
 func TestStatsCountEachOperation(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		db := memdynamo.New(nil)
@@ -35,9 +35,8 @@ func TestStatsCountEachOperation(t *testing.T) {
 	check.Equal(t, twos.Calls(), 127, "calls")
 }
 
-// Units are counted by size: of what is read, in halves where the read may be stale, and of what
-// is removed.
-func TestUnits(t *testing.T) {
+// Units are counted by size. A stale read takes half of the units. A removal takes units too.
+func TestUnitsFollowSizes(t *testing.T) {
 	large := func(sk string, bytes int) item.Item {
 		it := item.Key{PK: "p", SK: sk}.Item()
 		it["v"] = item.S("")
@@ -67,7 +66,7 @@ func TestUnits(t *testing.T) {
 		"it, and the other twice": {read(true, "b", "a", "a"), memdynamo.Stats{Reads: 1, ReadUnits: 3}},
 		"maybe stale":             {read(false, "b"), memdynamo.Stats{Reads: 1, ReadUnits: 1}},
 		"none":                    {read(true, "none"), memdynamo.Stats{Reads: 1, ReadUnits: 1}},
-		"all":                     {list("p", true), memdynamo.Stats{Queries: 1, ReadUnits: 3}}, // 2 and a byte
+		"all":                     {list("p", true), memdynamo.Stats{Queries: 1, ReadUnits: 3}}, // 2 units and a byte
 		"all, maybe stale":        {list("p", false), memdynamo.Stats{Queries: 1, ReadUnits: 1.5}},
 		"of nothing":              {list("none", false), memdynamo.Stats{Queries: 1, ReadUnits: .5}},
 		"removed": {func(db *memdynamo.DB) error { return db.Remove(t.Context(), item.Key{PK: "p", SK: "b"}) },
@@ -86,8 +85,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Items are those that there are, in order of their keys, and not those of the table itself.
-func TestItems(t *testing.T) {
+// Items returns the existing items in order of key. They are copies.
+func TestItemsAreOrderedCopies(t *testing.T) {
 	db := memdynamo.New(nil)
 	keys := []item.Key{{PK: "a", SK: "x"}, {PK: "a", SK: "y"}, {PK: "b", SK: "a"}, {PK: "c", SK: "b"}}
 	for _, i := range []int{2, 0, 3, 1} {
@@ -107,7 +106,7 @@ func TestItems(t *testing.T) {
 		t.Error("an item was changed from outside")
 	}
 	if db.Delete(keys[0]); db.Item(keys[0]) != nil || db.Len() != 3 {
-		t.Errorf("a deleted item: %v, %d in all", db.Item(keys[0]), db.Len())
+		t.Errorf("deleted, but there: %v, %d in all", db.Item(keys[0]), db.Len())
 	}
 	defer func() {
 		if recover() == nil {
@@ -117,8 +116,8 @@ func TestItems(t *testing.T) {
 	db.Store(item.Item{"n": item.N(1)})
 }
 
-// Sweep removes what has expired, and nothing that never does, in order of the keys.
-func TestSweep(t *testing.T) {
+// Sweep removes expired items in order of key, and no items without an expiry.
+func TestSweepsRemoveExpiredItems(t *testing.T) {
 	db := memdynamo.New(func() int64 { return 7 })
 	store := func(pk string, ttl item.Value) {
 		it := item.Key{PK: pk, SK: "s"}.Item()
@@ -152,7 +151,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A snapshot has the clock of its table, no hook, and items of its own.
+// A snapshot has the clock of its table, no hook, and its own items.
 func TestSnapshotStandsAlone(t *testing.T) {
 	db := memdynamo.New(func() int64 { return 7 })
 	db.SetHook(func(memdynamo.Op) (bool, error) { return false, errors.New("x") })

@@ -26,9 +26,9 @@ func pagesOf(t *testing.T, db *memdynamo.DB, q item.Query) (sizes []int) {
 	}
 }
 
-// A page holds what the query or the table allows, whichever is less. One that is full is
-// followed by another, which may have nothing.
-func TestPages(t *testing.T) {
+// A page has as many items as the query or the table allows, whichever is less. A full page is
+// followed by another, perhaps empty one.
+func TestPagesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		size, limit int
 		want        []int
@@ -46,7 +46,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The first index holds whole items, the others keys, unless all are to hold whole items.
+// The first index has whole items. The others have keys, unless all are configured to have whole
+// items.
 func TestIndexesProjectKeysOrWholeItems(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		db := memdynamo.New(nil)
@@ -70,8 +71,8 @@ func TestIndexesProjectKeysOrWholeItems(t *testing.T) {
 	}
 }
 
-// Items are removed 25 a call.
-func TestRemovalInParts(t *testing.T) {
+// Items are removed in calls of 25.
+func TestRemovalsHave25Items(t *testing.T) {
 	db := memdynamo.New(nil)
 	var parts []int
 	db.SetHook(func(op memdynamo.Op) (bool, error) {
@@ -89,8 +90,8 @@ func TestRemovalInParts(t *testing.T) {
 	}
 }
 
-// An entry of an index that projects keys costs a unit when it comes, when it goes,
-// and nothing while it stays. It is there if the item has both keys.
+// An entry of an index that projects keys costs a unit when it is added, and when it is removed. An
+// unchanged entry costs nothing. It exists if the item has both keys.
 func TestIndexUnits(t *testing.T) {
 	db := memdynamo.New(nil)
 	it := item.Key{PK: "p", SK: "s"}.Item()

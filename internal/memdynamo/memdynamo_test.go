@@ -35,8 +35,8 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, nil, func(*testing.T) store.Lister { return memdynamo.New(nil) })
 }
 
-// A hook may do what another process would do at this moment.
-func TestHookMayInterfere(t *testing.T) {
+// A hook may act like another process at this moment.
+func TestHooksMayInterfere(t *testing.T) {
 	db := memdynamo.New(nil)
 	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		other := db.Bare()
@@ -53,7 +53,7 @@ func TestHookMayInterfere(t *testing.T) {
 	}
 }
 
-// Numbers are stored in their shortest form, as DynamoDB stores them.
+// Numbers are stored in their shortest form, as in DynamoDB.
 func TestNumbersAreStoredShort(t *testing.T) {
 	for _, write := range []func(*memdynamo.DB, item.Put) error{
 		func(db *memdynamo.DB, w item.Put) error { _, err := db.Write(t.Context(), w); return err },
@@ -72,8 +72,8 @@ func TestNumbersAreStoredShort(t *testing.T) {
 	}
 }
 
-// What DynamoDB would not take fails as not set up, and says why; what its caller has given up, as
-// unavailable.
+// A call that DynamoDB would refuse fails as not set up, and says why. If the caller gave up, it
+// fails as unavailable.
 func TestInvalidCallsAreSetupErrors(t *testing.T) {
 	db := memdynamo.New(nil)
 	many := make([]item.Key, item.MaxReadKeys+1)
@@ -105,8 +105,8 @@ func TestInvalidCallsAreSetupErrors(t *testing.T) {
 	}
 }
 
-// Of a refusal and an update of the wrong type, in either order, the refusal is the outcome.
-func TestARefusalGoesBeforeATypeError(t *testing.T) {
+// If a transaction has a refusal and an update of the wrong type, in either order, it is refused.
+func TestRefusalsWinOverTypeErrors(t *testing.T) {
 	db, other := memdynamo.New(nil), item.Key{PK: "other", SK: "b"}
 	db.Store(item.Item{item.AttrPK: item.S(key.PK), item.AttrSK: item.S(key.SK), "n": item.S("x")})
 	refused := item.Check{Key: other, If: item.Exists(item.AttrPK)}
@@ -118,7 +118,7 @@ func TestARefusalGoesBeforeATypeError(t *testing.T) {
 	}
 }
 
-// A token is remembered beside others, for ten minutes.
+// A token is remembered for ten minutes, together with others.
 func TestTokensLastTenMinutes(t *testing.T) {
 	now := int64(1_000_000)
 	db := memdynamo.New(func() int64 { return now })
@@ -144,7 +144,7 @@ func TestChangesAreTheStream(t *testing.T) {
 		now++
 	}
 	write(add(1))
-	write(add(0)) // changes nothing, leaves no record
+	write(add(0)) // no change, no record
 	write(add(2))
 	write(item.Delete{Key: key})
 	write(item.Delete{Key: key})
@@ -189,7 +189,7 @@ func TestStatsCountCallsAndUnits(t *testing.T) {
 	db := memdynamo.New(nil)
 	ctx := t.Context()
 	db.Write(ctx, add(1))
-	db.Write(ctx, item.Put{Item: key.Item(), If: item.Absent(item.AttrPK)}) // refused, costs a unit all the same
+	db.Write(ctx, item.Put{Item: key.Item(), If: item.Absent(item.AttrPK)}) // refused, but costs a unit
 	db.Transact(ctx, "t", []item.Write{add(1)})
 	db.Read(ctx, false, key)
 	db.Read(ctx, true, key)
