@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestPoolBeginsWhatItMay(t *testing.T) {
+func TestPoolsStartJobsInTime(t *testing.T) {
 	const none = -1
 	for _, c := range []struct {
 		name string
@@ -17,7 +17,7 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 		time time.Duration
 		pool Pool
 		fail int // the job that fails
-		want int // jobs begun
+		want int // the number of started jobs
 	}{
 		{"all", 10, time.Hour, Pool{Concurrency: 3}, none, 10},
 		{"fewer than at once", 2, time.Hour, Pool{Concurrency: 3}, none, 2},
@@ -64,8 +64,8 @@ func TestPoolBeginsWhatItMay(t *testing.T) {
 	}
 }
 
-// A bug in one job is its failure and nobody else's.
-func TestPanicFailsItsJobOnly(t *testing.T) {
+// A panic fails its own job only.
+func TestPanicsFailOnlyTheirJob(t *testing.T) {
 	jobs := []*Job{
 		{Do: func(context.Context) (int, error) { panic("no such limit") }},
 		{Do: func(context.Context) (int, error) { return 1, nil }},
@@ -76,8 +76,8 @@ func TestPanicFailsItsJobOnly(t *testing.T) {
 	}
 }
 
-// What is owed and not done says where to resume, whether it failed or was not begun.
-func TestCount(t *testing.T) {
+// Unfinished required jobs determine where to resume, whether they failed or were not started.
+func TestUnfinishedJobsDetermineWhereToResume(t *testing.T) {
 	s := Summary{Writes: 1}
 	notBegun := s.Count([]*Job{
 		{Resume: "7", Required: true, Begun: true, Writes: 2},

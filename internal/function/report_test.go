@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// full is a writer on which nothing can be written.
+// full is a writer without space.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// A batch is reported by its malformed records that are kept, its first five failures, how many
-// more there are, and the summary; a metric line that cannot be written is reported too.
-func TestReport(t *testing.T) {
+// A batch logs its kept malformed records, its first five failures, the number of further ones, and
+// the summary. It also logs a metric line that cannot be written.
+func TestBatchesAreReported(t *testing.T) {
 	kept := func(malformed string, err error) *Job {
 		return &Job{What: "usage", Malformed: malformed, Attrs: []slog.Attr{slog.String("key", "k")}, Begun: true, Err: err}
 	}
@@ -56,7 +56,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// plain leaves of log lines the level, the message and what is asked for here.
+// plain keeps the level, the message and some attributes of log lines.
 func plain(lines string) (out string) {
 	for line := range strings.Lines(lines) {
 		_, rest, _ := strings.Cut(line, "level=")

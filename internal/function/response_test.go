@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// The response is what Lambda reads, and names the lowest sequence number that failed.
+// The response has Lambda's form, and names the lowest failed sequence number.
 func TestResponsesHaveLambdasForm(t *testing.T) {
 	for _, c := range []struct {
 		fails []string
@@ -52,7 +52,7 @@ func TestWithMarginEndsBeforeTheDeadline(t *testing.T) {
 	free, cancel := WithMargin(context.Background(), time.Minute)
 	defer cancel()
 	if got, ok := free.Deadline(); ok {
-		t.Errorf("deadline %v out of nothing", got)
+		t.Errorf("deadline %v without a deadline", got)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestSetupFromProperties(t *testing.T) {
 		t.Errorf("%+v, error %v, want %+v", got, err, want)
 	}
 	longest := strings.Repeat("x", 128)
-	for _, days := range []int64{0, 1, 3650} { // the least that may be given
+	for _, days := range []int64{0, 1, 3650} { // the smallest value first
 		got, err := SetupFromProperties(map[string]any{
 			SetupNamespaces: []any{longest}, SetupAuditRetention: strconv.FormatInt(days, 10),
 		})

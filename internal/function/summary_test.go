@@ -2,9 +2,9 @@ package function
 
 import "testing"
 
-// The age of a batch is not known if no record says when it was created, and never negative: a
-// record may bear an instant that is ahead of this clock.
-func TestTimed(t *testing.T) {
+// The age of a batch is unknown if no record has a creation time. It is never negative, even if a
+// record is ahead of this clock.
+func TestAgesAreNeverNegative(t *testing.T) {
 	for _, c := range []struct{ oldest, age int64 }{{0, -1}, {900, 100}, {1000, 0}, {1001, 0}} {
 		var s Summary
 		s.Timed(1000, 1012, c.oldest)
@@ -14,9 +14,9 @@ func TestTimed(t *testing.T) {
 	}
 }
 
-// What no alarm and no graph shows costs nothing, and neither does a zero of what some show.
-func TestPublished(t *testing.T) {
-	for name, want := range map[string][2]bool{ // of 0, of another value
+// Metrics without an alarm or a graph are not published. Neither are zeros of some metrics.
+func TestOnlyUsedMetricsArePublished(t *testing.T) {
+	for name, want := range map[string][2]bool{ // for 0, and for another value
 		MetricChanges: {true, true}, MetricMalformed: {false, true}, MetricWritesFailed: {false, true},
 		MetricRefills: {false, true}, MetricShardSteps: {false, true}, MetricUsageLagMs: {false, true},
 		MetricWriteUnits: {false, true}, MetricRecords: {}, MetricWrites: {}, MetricIteratorAgeMs: {}, MetricElapsedMs: {},

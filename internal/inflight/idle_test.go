@@ -10,14 +10,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// lends is a lease on n slots that others may have for 8 s.
+// lends returns a lease on n slots that others may reuse for 8 s.
 func (o *office) lends(n int64) *Lease {
 	p := o.part(jobs, n)
 	p.From, p.Until = o.now(), o.now()+8000
 	return o.takes(p)
 }
 
-// reuses gives a new lease at most n idle slots, and returns how many.
+// reuses gives a new lease up to n idle slots, and returns how many.
 func (o *office) reuses(n int64) (*Lease, int64) {
 	s, got := o.Reuse(nil, acme, acme, table.Cost{Limit: jobs, Milli: n * bucket.Milli}, o.now())
 	if (s == nil) != (got == 0) {
@@ -29,7 +29,7 @@ func (o *office) reuses(n int64) (*Lease, int64) {
 	return s, got / bucket.Milli
 }
 
-// releases ends leases, and returns how many slots go back.
+// releases ends leases, and returns how many slots are given back.
 func (o *office) releases(all ...*Lease) (back int64) {
 	for _, s := range all {
 		if s == nil {
@@ -43,7 +43,7 @@ func (o *office) releases(all ...*Lease) (back int64) {
 	return back
 }
 
-// expires is what Next says of idle slots: how many go back, in one write.
+// expires returns how many idle slots Next gives back, in one write.
 func (o *office) expires() int64 {
 	_, idle := o.Next(acme, o.now())
 	if idle == nil {
@@ -62,7 +62,7 @@ func (o *office) equal(step string, got, want int64) {
 	}
 }
 
-// quiet has the office do nothing by itself.
+// quiet runs f with an office that does nothing by itself.
 func quiet(t *testing.T, f func(o *office)) {
 	t.Helper()
 	inOffice(t, func(o *office) {
@@ -71,13 +71,13 @@ func quiet(t *testing.T, f func(o *office)) {
 	})
 }
 
-// Each slot of a lease that has ended serves one other at a time, in parts or together with others,
-// until it is given back some time after it was taken.
+// Each slot of a finished lease serves one other lease at a time, alone or together with other
+// slots, until it is given back some time after it was taken.
 func TestIdleSlots(t *testing.T) {
 	quiet(t, func(o *office) {
 		one, two := o.lends(3), o.lends(2)
 		_, got := o.reuses(9)
-		o.equal("while they are at work", got, 0)
+		o.equal("while they are in use", got, 0)
 		o.equal("released", o.releases(one, two, one), 0)
 		three, got := o.reuses(4)
 		o.equal("of 5", got, 4)
@@ -96,13 +96,13 @@ func TestIdleSlots(t *testing.T) {
 		o.equal("once", o.expires(), 0)
 		o.equal("the last lease", o.releases(four), 1)
 		if len(o.shelves) != 0 {
-			o.Error("the keeper has not forgotten the bucket")
+			o.Error("the keeper still has the bucket")
 		}
 	})
 }
 
-// Idle slots of another bucket or limit serve nobody here.
-func TestIdleSlotsOfOthers(t *testing.T) {
+// Idle slots serve only their own bucket and limit.
+func TestIdleSlotsServeOnlyTheirLimit(t *testing.T) {
 	quiet(t, func(o *office) {
 		o.releases(o.lends(3))
 		other := jobs
@@ -115,7 +115,7 @@ func TestIdleSlotsOfOthers(t *testing.T) {
 	})
 }
 
-// What ends a little later goes back in the same write, and the keeper wakes for it.
+// Slots that end slightly later are given back in the same write. The keeper wakes for it.
 func TestIdleSlotsGoBackTogether(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var back []int64
@@ -137,7 +137,7 @@ func TestIdleSlotsGoBackTogether(t *testing.T) {
 		o.releases(first, second, third)
 		o.until(8.1)
 		if back := came(); len(back) != 1 || back[0] != 2 {
-			o.Errorf("%v go back at 8 s, want 2 of 3: the third may be used for half of its time still", back)
+			o.Errorf("%v go back at 8 s, want 2 of 3: the third has half of its time left", back)
 		}
 		o.until(12.1)
 		if back := came(); len(back) < 2 || back[len(back)-1] != 1 {
@@ -146,8 +146,9 @@ func TestIdleSlotsGoBackTogether(t *testing.T) {
 	})
 }
 
-// A process that was frozen, or whose clock was set back, uses no idle slots that may be others' now.
-func TestIdleSlotsAndClocks(t *testing.T) {
+// A process that was frozen, or whose clock was set back, does not reuse idle slots that others may
+// have now.
+func TestClockChangesEndReuse(t *testing.T) {
 	quiet(t, func(o *office) {
 		p := o.part(jobs, 1)
 		p.From, p.Until = o.now(), o.now()+600_000
@@ -161,7 +162,7 @@ func TestIdleSlotsAndClocks(t *testing.T) {
 		o.equal("lost", got, 0)
 		o.equal("lost, given back", o.expires(), 0)
 		if news := o.News(); len(news) > 0 {
-			o.Errorf("%v are reported to have lost slots without a lease", news)
+			o.Errorf("%v reported as lost, but no lease has lost slots", news)
 		}
 	})
 	quiet(t, func(o *office) {
@@ -172,8 +173,8 @@ func TestIdleSlotsAndClocks(t *testing.T) {
 	})
 }
 
-// Idle slots are renewed as those at work. What is being moved is not divided, and given back by its
-// renewal if its time is over meanwhile.
+// Idle slots are renewed like slots in use. Slots that are being moved are not divided. If their
+// time is over meanwhile, the renewal gives them back.
 func TestIdleSlotsAreRenewed(t *testing.T) {
 	for name, c := range map[string]struct {
 		came       Outcome

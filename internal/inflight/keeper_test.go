@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// epoch is that of these tests: 60 s, so a slot of the epoch that ends at E moves from E + 1 s on,
-// is renewed between E + 11 s and E + 21 s, and is lost at E + 59 s.
+// The epoch of these tests is 60 s. A slot of the epoch that ends at E can be moved from E + 1 s
+// on, is renewed between E + 11 s and E + 21 s, and is lost at E + 59 s.
 const epoch = int64(60_000)
 
 var (
@@ -24,7 +24,7 @@ var (
 	jobs = bucket.Limit{Name: "jobs", Capacity: 10_000, Period: epoch, InFlight: true}
 )
 
-// shelves are there while they are pinned.
+// shelves exist while they are pinned.
 type shelves map[decide.Name]*Shelf
 
 // Find implements [Shelves].
@@ -47,7 +47,7 @@ func (all shelves) Unpin(n decide.Name) {
 	delete(all, n)
 }
 
-// office is a keeper in virtual time, which notes each bucket that it wakes.
+// office is a keeper in virtual time that records the buckets it wakes.
 type office struct {
 	*testing.T
 	Keeper
@@ -55,10 +55,10 @@ type office struct {
 	begun   int64
 
 	mu    sync.Mutex
-	woken []string // at which second
+	woken []string // with the second
 }
 
-// wakes returns what was woken since it was called last.
+// wakes returns the buckets that were woken since the last call.
 func (o *office) wakes() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (o *office) wakes() string {
 	return fmt.Sprint(o.woken)
 }
 
-// inOffice plays something from the beginning of an epoch on, with renewals as early as they are.
+// inOffice runs f from the beginning of an epoch, with renewals as early as possible.
 func inOffice(t *testing.T, f func(o *office)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func inOffice(t *testing.T, f func(o *office)) {
 			o.mu.Lock()
 			o.woken = append(o.woken, fmt.Sprintf("%s at %d", n.Entity, (o.now()-o.begun)/1000))
 			o.mu.Unlock()
-			o.Next(n, o.now()) // sets when it is woken next
+			o.Next(n, o.now()) // sets the next wake-up
 		}
 		f(o)
 		for _, s := range o.shelves {
@@ -90,13 +90,13 @@ func inOffice(t *testing.T, f func(o *office)) {
 
 func (o *office) now() int64 { return time.Now().UnixMilli() }
 
-// until lets time go on to a second after the beginning.
+// until lets time pass to a second after the beginning.
 func (o *office) until(second float64) {
 	time.Sleep(time.Duration(o.begun-o.now())*time.Millisecond + time.Duration(second*float64(time.Second)))
 	synctest.Wait()
 }
 
-// part is n slots of a limit that count in the first epoch.
+// part returns n slots of a limit that count in the first epoch.
 func (o *office) part(l bucket.Limit, n int64) Part {
 	cost := table.Cost{Limit: l, Milli: n * bucket.Milli, End: o.begun + l.Period}
 	return Part{Name: acme, Key: key, TTL: 77, Cost: cost}
@@ -122,7 +122,7 @@ func (s *Lease) isLost() bool {
 	}
 }
 
-// next is what the keeper wants renewed now: of which limit how many slots.
+// next returns what the keeper wants to renew now: slots by limit.
 func (o *office) next() (*Renewal, string) {
 	r, _ := o.Next(acme, o.now())
 	if r == nil {
@@ -146,13 +146,13 @@ func (o *office) want(step, got, want string) {
 	}
 }
 
-// Slots are renewed at a drawn instant between a sixth and a third into the next epoch, all of a
-// bucket at once, and then in each epoch.
+// Slots are renewed at a random instant between a sixth and a third of the next epoch, all slots of
+// a bucket together, and again in each epoch.
 func TestSlotsAreRenewedOnceInAnEpoch(t *testing.T) {
 	for _, c := range []struct {
 		part uint64
 		due  float64
-	}{{0, 71}, {0x8000, 76}, {0xffff, 80.9}, {0x1_0000, 71}} { // of what is drawn 16 bits count
+	}{{0, 71}, {0x8000, 76}, {0xffff, 80.9}, {0x1_0000, 71}} { // 16 bits of the random number count
 		inOffice(t, func(o *office) {
 			o.Random = func() uint64 { return c.part }
 			o.Wake = func(decide.Name) {}
@@ -176,7 +176,7 @@ func TestSlotsAreRenewedOnceInAnEpoch(t *testing.T) {
 	}
 }
 
-// The keeper looks when something is due, and at least six times in an epoch.
+// The keeper wakes when something is due, and at least six times in an epoch.
 func TestTheKeeperWakesSixTimesInAnEpoch(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.job(1)
@@ -209,7 +209,7 @@ func TestTheKeeperWakesSixTimesInAnEpoch(t *testing.T) {
 		o.want("after a renewal that failed", o.wakes(), "[acme at 74]")
 		o.until(119.5)
 		if !s.isLost() {
-			o.Error("not lost in time, while a renewal is under way")
+			o.Error("not lost in time during a renewal")
 		}
 	})
 	inOffice(t, func(o *office) {
@@ -217,11 +217,12 @@ func TestTheKeeperWakesSixTimesInAnEpoch(t *testing.T) {
 		o.until(118.9)
 		o.wakes()
 		o.until(130)
-		o.want("while the renewal of what is lost hangs", o.wakes(), "[acme at 119 acme at 129]")
+		o.want("while a renewal of lost slots hangs", o.wakes(), "[acme at 119 acme at 129]")
 	})
 }
 
-// What is not renewed is lost a second before anybody else may have it, and told once.
+// Slots that are not renewed are lost a second before others may take them. The loss is reported
+// once.
 func TestSlotsAreLostByTheClock(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.Wake = func(decide.Name) {}
@@ -243,16 +244,15 @@ func TestSlotsAreLostByTheClock(t *testing.T) {
 			o.Errorf("lost by then: given back %v", back)
 		}
 		if back, _ := o.Release(s, o.now()); len(back) > 0 {
-			o.Errorf("given back although they are lost: %v", back)
+			o.Errorf("lost, but given back: %v", back)
 		}
 		if len(o.shelves) != 0 {
-			o.Error("a bucket is kept of which nothing is held")
+			o.Error("a bucket without slots is kept")
 		}
 	})
 }
 
-// Next closes the Lost channels of leases that have lost slots, and forgets the bucket once it has
-// none.
+// Next closes the Lost channels of leases that have lost slots, and drops buckets without slots.
 func TestNextClosesLostLeases(t *testing.T) {
 	for name, lose := range map[string]func(*office, *Lease){
 		"by the clock": func(o *office, _ *Lease) { o.until(119) },
@@ -266,14 +266,14 @@ func TestNextClosesLostLeases(t *testing.T) {
 				o.Errorf("%s: renews %s, lost: %t, %d buckets are kept", name, got, s.isLost(), len(o.shelves))
 			}
 			if _, got := o.next(); got != "nothing" {
-				o.Errorf("%s: renews %s of a bucket of which nothing is held", name, got)
+				o.Errorf("%s: renews %s of a bucket without slots", name, got)
 			}
 		})
 	}
 }
 
-// A lease gives back by item what it holds, once.
-func TestRelease(t *testing.T) {
+// A released lease gives its slots back once, by item.
+func TestReleasesGiveBackOnce(t *testing.T) {
 	inOffice(t, func(o *office) {
 		calls := bucket.Limit{Name: "calls", Period: epoch, InFlight: true}
 		other := o.part(jobs, 3)
@@ -286,14 +286,14 @@ func TestRelease(t *testing.T) {
 			o.Errorf("given back %v, then %v; lost: %t; %d buckets are kept", back, again, s.isLost(), len(o.shelves))
 		}
 		if o.Release(beside, o.now()); len(o.shelves) != 0 {
-			o.Error("a bucket is kept of which nothing is held")
+			o.Error("a bucket without slots is kept")
 		}
 	})
 }
 
-// What has ended is looked through again only when it is half of all: a lease costs the same
-// however many there are, and memory follows what is held.
-func TestManyLeases(t *testing.T) {
+// Finished leases are removed when they are half of all, so a lease costs the same however many
+// there are, and memory follows the held slots.
+func TestMemoryFollowsHeldSlots(t *testing.T) {
 	inOffice(t, func(o *office) {
 		all := []*Lease{}
 		for range 1000 {
@@ -306,7 +306,7 @@ func TestManyLeases(t *testing.T) {
 			}
 		}
 		if len(o.shelves) != 0 {
-			o.Error("a bucket is kept of which nothing is held")
+			o.Error("a bucket without slots is kept")
 		}
 	})
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// What comes of a renewal: who goes on, who has lost its slots, what is given back of a lease
-// that has ended meanwhile, and when the next one follows.
-func TestOutcomesOfARenewal(t *testing.T) {
+// The outcome of a renewal decides which leases go on and which have lost their slots, what is
+// given back of a lease that ended meanwhile, and when the next renewal follows.
+func TestOutcomesDecideWhoGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		came  Outcome
 		lost  bool
-		back  string // what is given back of the lease that has ended
+		back  string // given back for the finished lease
 		retry float64
 	}{
 		{"done", Done, false, "[-2 jobs]", 131},
@@ -44,7 +44,7 @@ func TestOutcomesOfARenewal(t *testing.T) {
 			}
 			if c.retry == 0 {
 				if len(o.shelves) != 0 {
-					o.Errorf("%s: a bucket is kept of which nothing is held", c.name)
+					o.Errorf("%s: a bucket without slots is kept", c.name)
 				}
 				return
 			}
@@ -58,8 +58,8 @@ func TestOutcomesOfARenewal(t *testing.T) {
 	}
 }
 
-// A renewal takes all movable slots, of each limit those of one epoch.
-func TestARenewalTakesSlotsOfOneEpoch(t *testing.T) {
+// A renewal takes all slots that can be moved, for each limit those of one epoch.
+func TestRenewalsTakeSlotsOfOneEpoch(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.Wake = func(decide.Name) {}
 		calls, longer := jobs, jobs
@@ -81,13 +81,13 @@ func TestARenewalTakesSlotsOfOneEpoch(t *testing.T) {
 	})
 }
 
-// Where a renewal of two limits is refused, those leases have lost their slots whose limit the
-// item does not count any more. It counts those that are renewed together or not at all.
-func TestARenewalThatIsRefusedForOneLimit(t *testing.T) {
+// If a renewal of two limits is refused, leases have lost the slots that the item no longer counts.
+// It counts either all slots that are renewed together, or none.
+func TestRefusedRenewalsLoseUncountedSlots(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		counts int64 // jobs
-		end    int64 // of the epoch that the item is in, in epochs
+		end    int64 // of the item's epoch, in epochs
 		lost   bool
 	}{
 		{"all", 3, 1, false},
@@ -95,7 +95,7 @@ func TestARenewalThatIsRefusedForOneLimit(t *testing.T) {
 		{"all, in the next epoch", 3, 2, false},
 		{"one of the three", 1, 1, true},
 		{"none", 0, 1, true},
-		{"an epoch that is over", 3, 3, true},
+		{"a finished epoch", 3, 3, true},
 	} {
 		inOffice(t, func(o *office) {
 			o.Wake = func(decide.Name) {}

@@ -26,13 +26,13 @@ func perMinute(name string, n int64) bucket.Limit {
 // newDesks returns desks without a table.
 func newDesks() *desk.Desks { return desk.New(nil, desk.Options{Size: 100, Notes: Notes}) }
 
-// anyRecords are records of any kind: of some levels there is none, some cannot be read, and some have
-// limits of their own.
+// anyRecords returns random records: some levels have none, some are unreadable, and some have
+// limits.
 func anyRecords(r *rand.Rand, now, oldest int64) (recs [records]cached) {
 	yes, no := true, false
 	for i := range recs {
 		if r.IntN(12) == 0 {
-			continue // never seen
+			continue // never read
 		}
 		c := cached{found: r.IntN(4) > 0, at: now - r.Int64N(oldest) + 50}
 		switch {
@@ -59,8 +59,8 @@ func anyRecords(r *rand.Rand, now, oldest int64) (recs [records]cached) {
 	return recs
 }
 
-// The most specific record that says something decides, of limits, of switches and of cascades each by
-// itself, and one that cannot be read is an error where it decides.
+// The most specific record with a setting decides, for limits, switches and cascades separately. If
+// that record is unreadable, the result is an error.
 func TestTheMostSpecificRecordDecides(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	outcomes := map[string]int{}
@@ -74,7 +74,7 @@ func TestTheMostSpecificRecordDecides(t *testing.T) {
 		want, wantErr := Config{}, error(nil)
 		meta := recs[recMeta]
 		on, cascade := config.Undecided, meta.entity.Cascade
-		for _, i := range []int{recResource, recEntityDefault, recEntity} { // the last word counts
+		for _, i := range []int{recResource, recEntityDefault, recEntity} { // the last one wins
 			if a := recs[i].config.Access; a.Switch != config.Undecided {
 				on = a.Switch
 			}
@@ -123,8 +123,8 @@ func TestTheMostSpecificRecordDecides(t *testing.T) {
 	}
 }
 
-// A record is read again when it is as old as its time: a few seconds at most while no level has limits, or
-// if it cannot be read; and at once if it cannot be read and decides.
+// A record is read again when its time is over. The time is at most a few seconds if no level has
+// limits, or if the record is unreadable. An unreadable record that decides is read again at once.
 func TestExpiredRecordsAreReadAgain(t *testing.T) {
 	const now = 1_000_000
 	r := rand.New(rand.NewPCG(6, 2))
@@ -169,8 +169,8 @@ func TestExpiredRecordsAreReadAgain(t *testing.T) {
 	}
 }
 
-// While the table does not answer, what was read last decides: of a namespace whose record is forgotten
-// it is that the namespace is there, as it was opened; limits that were never read are not known.
+// While the table does not answer, the last reads decide. If the namespace's record was evicted,
+// the namespace exists as it was opened. Limits that were never read are unknown.
 func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 	n := decide.Name{Entity: "acme", Resource: "gpt-4"}
 	keys := keysOf(n)
@@ -183,13 +183,13 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 		"all":          {func(*[records]cached) {}, nil, nil},
 		"no namespace": {func(recs *[records]cached) { recs[recNamespace] = cached{} }, nil, nil},
 		"it was gone":  {func(recs *[records]cached) { recs[recNamespace].gone = errGone }, nil, errGone},
-		"it was not there": {func(recs *[records]cached) { recs[recNamespace].found = false }, nil,
+		"the namespace did not exist": {func(recs *[records]cached) { recs[recNamespace].found = false }, nil,
 			namespace.ErrMissing},
 		"no metadata":                {func(recs *[records]cached) { recs[recMeta] = cached{} }, nil, nil},
 		"one level":                  {func(recs *[records]cached) { recs[recEntity] = cached{} }, nil, errNoLimits},
 		"one level, not needed":      {func(recs *[records]cached) { recs[recEntity] = cached{} }, own, nil},
-		"the level that has limits":  {func(recs *[records]cached) { recs[recSystem] = cached{} }, nil, errNoLimits},
-		"no level, but those of own": {func(recs *[records]cached) { *recs = [records]cached{} }, own, nil},
+		"the level with limits":      {func(recs *[records]cached) { recs[recSystem] = cached{} }, nil, errNoLimits},
+		"only limits of the request": {func(recs *[records]cached) { *recs = [records]cached{} }, own, nil},
 	} {
 		var recs [records]cached
 		for i := range recs {
@@ -219,12 +219,12 @@ func TestLastReadConfigurationDecidesInAnOutage(t *testing.T) {
 	}
 }
 
-// Behind a read that hung, old configuration serves for a second; a clock that is set back ends that.
-func TestHowLongOldConfigurationServes(t *testing.T) {
+// After a read that hung, old configuration serves for a second. Setting the clock back ends that.
+func TestOldConfigurationServesForASecond(t *testing.T) {
 	const hung = 1_000_000
 	c := New(newDesks(), 1)
 	if c.quiet(5) {
-		t.Error("nothing has hung")
+		t.Error("no read hung")
 	}
 	c.hungAt = hung
 	for now, want := range map[int64]bool{
@@ -234,8 +234,8 @@ func TestHowLongOldConfigurationServes(t *testing.T) {
 	}
 }
 
-// What was taken from the cache before it was dropped is not kept, nor is what is over already, or is of other limits
-// that requests bring.
+// Configuration taken from the cache before it was dropped is not kept. Neither is configuration
+// that has expired, or that belongs to other limits of requests.
 func TestDroppedConfigurationIsNotKept(t *testing.T) {
 	n := decide.Name{Entity: "acme", Resource: "gpt-4"}
 	one, other := &Own{}, &Own{}

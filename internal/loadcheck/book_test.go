@@ -13,7 +13,7 @@ import (
 
 var rpm = Account{"acme", "gpt-4", "rpm"}
 
-// under is a rule that was seen in force for a millisecond.
+// under is a rule that was seen for a millisecond.
 func under(at, capacity int64) Rule {
 	return Rule{From: at, To: at + 1, Capacity: capacity, Amount: 60, Period: 60_000}
 }
@@ -54,12 +54,12 @@ func TestLostAnswersLeaveTheBookOpen(t *testing.T) {
 	if all := b.Pages(); len(all) != 1 || !reflect.DeepEqual(all[rpm], p) {
 		t.Errorf("all pages are %+v, want that of %v: %+v", all, rpm, p)
 	}
-	check.Deep(t, b.Page(Account{}), Page{}, "an account on which nothing was booked")
+	check.Deep(t, b.Page(Account{}), Page{}, "an account without entries")
 }
 
-// Clocks that are apart by a part of a millisecond may be apart by all of it, and what came back to a
-// full bucket may be granted if that is kept.
-func TestJudgesAllowClockErrorsAndGiveBacks(t *testing.T) {
+// If clocks differ by a fraction of a millisecond, a whole one is allowed. Tokens given back to a
+// full bucket may be granted again only if the bucket keeps them.
+func TestClockErrorsAndGiveBacksAreAllowed(t *testing.T) {
 	var b Book
 	for at, tokens := range map[int64]int64{0: 10, 20: 1} {
 		b.Granted(rpm, Rule{From: at, To: at, Capacity: 10, Amount: 1, Period: 21}, tokens)
@@ -79,7 +79,7 @@ func TestJudgesAllowClockErrorsAndGiveBacks(t *testing.T) {
 	}
 }
 
-// Every account is judged by itself, under the rules that were seen on it.
+// Every account is judged separately, by the rules that were seen for it.
 func TestEveryAccountIsJudged(t *testing.T) {
 	var b Book
 	tpm, other := Account{"acme", "gpt-4", "tpm"}, Account{"acme", "other", "rpm"}
@@ -98,7 +98,7 @@ func TestEveryAccountIsJudged(t *testing.T) {
 		t.Errorf("%v, want almost 30 tokens of tpm", worst)
 	}
 	if _, ok := Judgement(nil).Worst(); ok {
-		t.Error("there is a worst of nothing")
+		t.Error("an empty book has a worst account")
 	}
 	b.Granted(rpm, Rule{From: 3, To: 4, Capacity: 1, Amount: 1}, 1)
 	check.Says(t, check.Err(b.Judge(0, false)), "rpm of acme on gpt-4", "a rule without a period")
@@ -123,8 +123,8 @@ func TestBookOfManyClients(t *testing.T) {
 	}
 }
 
-// Accounts are in order of entity, then resource, then limit, and named by all three.
-func TestOrderOfAccounts(t *testing.T) {
+// Accounts are ordered by entity, resource and limit, and their text has all three.
+func TestAccountsAreOrdered(t *testing.T) {
 	all := []Account{{"a", "x", "m"}, {"a", "x", "n"}, {"a", "y", "l"}, {"b", "w", "k"}}
 	for i, a := range all {
 		for j, b := range all {

@@ -34,7 +34,7 @@ func TestWindows(t *testing.T) {
 	check.Golden(t, file, strings.Join(out, "\n\n")+"\n", *update)
 }
 
-// played returns what one story leads to.
+// played returns the result of one block.
 func played(t *testing.T, story string) string {
 	var b Bound
 	var events []Event

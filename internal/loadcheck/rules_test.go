@@ -7,21 +7,21 @@ import (
 	"testing"
 )
 
-// world is an exact bucket whose limit changes: levels are in 1/unit tokens.
+// world is an exact bucket whose limit changes. Levels are in 1/unit tokens.
 type world struct {
 	rng    *rand.Rand
 	b      Bound
 	unit   int64
 	rule   Rule
 	level  int64
-	now    int64 // of those who take
-	at     int64 // of the level
+	now    int64 // the clock of clients
+	at     int64 // the instant of the level
 	seen   []Rule
 	events []Event
 	under  []Event // taken, and not given back yet
 }
 
-// refill brings the level to an instant.
+// refill advances the level to an instant.
 func (w *world) refill(at int64) {
 	full := w.rule.Capacity * w.unit
 	if at > w.at && w.level < full {
@@ -30,7 +30,7 @@ func (w *world) refill(at int64) {
 	w.at = max(w.at, at)
 }
 
-// adopt brings another rule in force: it adds no tokens, and cuts what does not fit.
+// adopt puts another rule in force. It adds no tokens, and cuts the level to the new capacity.
 func (w *world) adopt(r Rule) {
 	w.refill(w.now)
 	w.rule = r
@@ -63,7 +63,7 @@ func (w *world) pass(tokens int64) {
 	}
 }
 
-// play makes n steps. Each of the rules is seen before it is replaced.
+// play makes n steps. Each rule is seen before it is replaced.
 func (w *world) play(n int, rules []Rule) {
 	for range n {
 		w.now += w.rng.Int64N(40)
@@ -110,9 +110,9 @@ func randomWorld(seed uint64) *world {
 	return w
 }
 
-// A limit that changes, clocks that are apart, and tokens that were under way are no
-// reason to accuse an exact bucket. Without the skew, the rule that was replaced, or what is passing,
-// it is accused: each of them is needed.
+// An exact bucket is never accused, even with a changing limit, clocks that differ, and tokens
+// under way. Without the skew, the replaced rule, or the passing tokens, it would be, so each of
+// them is needed.
 func TestAChangingBucketIsNeverAccused(t *testing.T) {
 	tight, accused := 0, map[string]int{}
 	for seed := range uint64(600) {
@@ -144,7 +144,7 @@ func TestAChangingBucketIsNeverAccused(t *testing.T) {
 		}
 	}
 	if tight < 60 {
-		t.Errorf("in %d worlds of 600 a window comes within two tokens of the bound, want 60", tight)
+		t.Errorf("%d worlds of 600 have a window within two tokens of the bound, want 60", tight)
 	}
 	for _, name := range []string{"skew", "rules", "passing"} {
 		if accused[name] == 0 {
@@ -153,9 +153,9 @@ func TestAChangingBucketIsNeverAccused(t *testing.T) {
 	}
 }
 
-// One token too much is found wherever it is granted, if calls take no time and the
-// bucket is asked for all it has.
-func TestOneTokenTooMuchIsFoundAnywhere(t *testing.T) {
+// One token too many is found wherever it is granted, if calls take no time and clients request all
+// tokens.
+func TestOneTokenTooManyIsFoundAnywhere(t *testing.T) {
 	honest := []Event{{Grant, 0, 0, 50}}
 	for at := int64(100); at <= 20_000; at += 100 {
 		honest = append(honest, Event{Grant, at, at, 1})
@@ -172,9 +172,9 @@ func TestOneTokenTooMuchIsFoundAnywhere(t *testing.T) {
 	}
 }
 
-// By hand, a rule may be in force from the last sighting of another one before it on, until
-// the first one after it.
-func TestInForceAgreesWithEverySightingByHand(t *testing.T) {
+// Compared with a computation by hand: a rule may be in force from the last sighting of another
+// rule before it until the first one after it.
+func TestInForceEqualsAComputationByHand(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for round := range 3000 {
 		seen := make([]Rule, 1+rng.IntN(8))
@@ -203,13 +203,13 @@ func TestInForceAgreesWithEverySightingByHand(t *testing.T) {
 			for at := r.From; at <= min(r.To, 100); at++ {
 				key := [4]int64{at, r.Capacity, r.Amount, r.Period}
 				if got[key] {
-					t.Fatalf("round %d: of %+v a rule is told twice for %d: %+v", round, seen, at, InForce(seen))
+					t.Fatalf("round %d: of %+v a rule is listed twice for %d: %+v", round, seen, at, InForce(seen))
 				}
 				got[key] = true
 			}
 		}
 		if !maps.Equal(got, want) {
-			t.Fatalf("round %d: of %+v is made %+v", round, seen, InForce(seen))
+			t.Fatalf("round %d: %+v gives %+v", round, seen, InForce(seen))
 		}
 	}
 }

@@ -14,9 +14,9 @@ func bigOf(w wide) *big.Int {
 	return n.Add(n, new(big.Int).SetUint64(w.lo))
 }
 
-// Sums, differences, products and order are those of large numbers, and a quotient in millitokens is
-// rounded up, or the nearest of 64 bits.
-func TestWideNumbers(t *testing.T) {
+// Wide numbers add, subtract, multiply and compare exactly. A quotient in millitokens is rounded
+// up, or is the nearest number of 64 bits.
+func TestWideNumbersAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	some := func() int64 { return rng.Int64() >> rng.IntN(63) }
 	for range 20_000 {

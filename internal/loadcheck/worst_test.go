@@ -8,12 +8,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// always are the rules of a limit that does not change.
+// always returns the rules of a limit that does not change.
 func always(capacity, amount, period int64) []Rule {
 	return []Rule{{To: maxSpan, Capacity: capacity, Amount: amount, Period: period}}
 }
 
-// naive looks at every window there is, in exact rationals.
+// naive checks every window in exact rationals.
 func naive(b Bound, events []Event) *big.Rat {
 	worst := new(big.Rat).SetInt64(-1 << 40)
 	for at := int64(0); at < 100; at++ {
@@ -35,8 +35,8 @@ func naive(b Bound, events []Event) *big.Rat {
 	return worst
 }
 
-// allowed returns the capacity and the refill of a millisecond, of the rules that may
-// be in force at an instant.
+// allowed returns the capacity, and the refill of a millisecond, of the rules that may be in force
+// at an instant.
 func allowed(b Bound, at int64) (capacity int64, refill *big.Rat) {
 	refill = new(big.Rat)
 	for _, r := range b.Rules {
@@ -50,7 +50,7 @@ func allowed(b Bound, at int64) (capacity int64, refill *big.Rat) {
 	return capacity, refill
 }
 
-// counted returns what counts in a window.
+// counted returns the tokens that count in a window.
 func counted(events []Event, from, to int64) (admitted, returned int64) {
 	for _, e := range events {
 		switch {
@@ -102,7 +102,7 @@ func surplus(b Bound, events []Event, at int64) int64 {
 	return best
 }
 
-// ceilMilli is the rounding of Result.Excess.
+// ceilMilli rounds like Result.Excess.
 func ceilMilli(r *big.Rat) int64 {
 	num := new(big.Int).Mul(r.Num(), big.NewInt(1000))
 	q, m := new(big.Int).DivMod(num, r.Denom(), new(big.Int))
@@ -112,7 +112,7 @@ func ceilMilli(r *big.Rat) int64 {
 	return q.Int64()
 }
 
-// randomBound has up to four rules, of which the first is always in force.
+// randomBound has up to four rules. The first is always in force.
 func randomBound(rng *rand.Rand, round int) Bound {
 	b := Bound{Kept: round%2 == 0, Skew: max(0, rng.Int64N(12)-6)}
 	for range 1 + round%4 {
@@ -124,7 +124,7 @@ func randomBound(rng *rand.Rand, round int) Bound {
 	return b
 }
 
-func TestWorstAgreesWithEveryWindowByHand(t *testing.T) {
+func TestWorstEqualsACheckOfEveryWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 4000 {
 		b := randomBound(rng, round)
@@ -161,7 +161,7 @@ func TestLargeNumbersDoNotOverflow(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsNamed(t *testing.T) {
+func TestInvalidInputsAreNamed(t *testing.T) {
 	good := Bound{Rules: always(1, 1, 1)}
 	for _, c := range []struct {
 		name  string
@@ -213,8 +213,8 @@ func TestNonsenseIsNamed(t *testing.T) {
 	}
 }
 
-// The largest numbers that are accepted can be counted.
-func TestTheMostThatMakesSense(t *testing.T) {
+// The largest accepted numbers can be computed.
+func TestTheLargestNumbersCanBeComputed(t *testing.T) {
 	for name, b := range map[string]Bound{
 		"numbers": {Rules: []Rule{{To: maxSpan, Capacity: maxTokens, Amount: maxTokens, Period: 1}}, Skew: maxSpan},
 		"period":  {Rules: always(maxTokens, 1, maxSpan)},
@@ -227,8 +227,8 @@ func TestTheMostThatMakesSense(t *testing.T) {
 	}
 }
 
-// Without a grant, the window with nothing in it is the worst: the smallest capacity is left.
-func TestNothingIsGranted(t *testing.T) {
+// Without a grant, the empty window is the worst, and the smallest capacity is left.
+func TestWithoutGrantsTheCapacityIsLeft(t *testing.T) {
 	b := Bound{Rules: []Rule{{To: 9, Capacity: 7, Period: 1}, {From: 10, To: 19, Capacity: 5, Period: 1},
 		{From: 20, To: 29, Capacity: 6, Period: 1}}}
 	events := []Event{{Return, 1, 2, 3}, {Passing, 2, 3, 1}}
@@ -240,8 +240,8 @@ func TestNothingIsGranted(t *testing.T) {
 	}
 }
 
-// An excess of a part of a token is one of a token.
-func TestOver(t *testing.T) {
+// A fraction of a token counts as one token of excess.
+func TestFractionsOfATokenCountAsOne(t *testing.T) {
 	for excess, want := range map[int64]int64{-1500: 0, -1: 0, 0: 0, 1: 1, 1000: 1, 1001: 2, 1_001_000: 1001} {
 		check.Equal(t, (Result{Excess: excess}).Over(), want, "%d millitokens over", excess)
 	}

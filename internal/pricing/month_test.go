@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// full is a stack with all that is billed, on demand.
+// full is a stack with everything that is billed, on demand.
 var full = Stack{Table: true, Recovery: true, Copied: true, Aggregator: 512, Archiver: 256, Traced: true,
 	MappingMetrics: 2, LogDays: 14, Alarms: 30, Dashboards: 1, Buckets: 2, Keys: 1}
 
@@ -16,8 +16,8 @@ var full = Stack{Table: true, Recovery: true, Copied: true, Aggregator: 512, Arc
 var quiet = Use{Rate: .001, Settled: .5, Levels: 2, Processes: 3, Starts: 2, Entities: 90, Windows: 3,
 	FoldSeconds: 600, SnapshotDays: 10, StreamShards: 2, Audits: 100, Utilization: .5}
 
-// Each line of a bill, in units and dollars.
-func TestLines(t *testing.T) {
+// A bill has these lines, in units and dollars.
+func TestBillsHaveTheirLines(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		use   Use

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// The figures of docs/cost.md are what Month computes: go test ./internal/pricing -update.
-func TestFiguresOfThePage(t *testing.T) {
+// The figures of docs/cost.md are those of Month: go test ./internal/pricing -update.
+func TestThePageHasTheFiguresOfMonth(t *testing.T) {
 	text, err := os.ReadFile(page)
 	check.Must(t, err)
 	got := string(text)
@@ -22,7 +22,7 @@ func TestFiguresOfThePage(t *testing.T) {
 		before, rest, ok := strings.Cut(got, begin)
 		_, after, ended := strings.Cut(rest, end)
 		if !ok || !ended {
-			t.Fatalf("%s has no place for the %s", page, name)
+			t.Fatalf("%s has no mark for the %s", page, name)
 		}
 		got = before + begin + figures + end + after
 	}
@@ -31,10 +31,10 @@ func TestFiguresOfThePage(t *testing.T) {
 		return
 	}
 	check.Equal(t, got, string(text),
-		"%s has other figures than Month computes: go test ./internal/pricing -update", page)
+		"%s differs from Month: go test ./internal/pricing -update", page)
 }
 
-// dollars writes a whole number with commas for thousands.
+// dollars formats a whole number with commas for thousands.
 func dollars(d float64) string {
 	out := strconv.Itoa(int(math.Round(d)))
 	for i := len(out) - 3; i > 0; i -= 3 {
@@ -43,13 +43,13 @@ func dollars(d float64) string {
 	return out
 }
 
-// costRow is a row of the table: what a month costs at so many requests a second.
+// costRow is a row of the table: the cost of a month, by requests per second.
 type costRow struct {
 	name string
 	cost func(rate float64) float64
 }
 
-// ours is what the table charges for these requests.
+// ours returns the table's charges for these requests.
 func ours(u Use, s Stack) func(float64) float64 {
 	return func(rate float64) float64 {
 		u := u
@@ -58,8 +58,8 @@ func ours(u Use, s Stack) func(float64) float64 {
 	}
 }
 
-// What caches cost in us-east-1 (aws.amazon.com/elasticache/pricing): serverless Valkey by data,
-// of which 100 MB is the least that is metered, and by ECPUs; nodes by the hour.
+// The prices of caches in us-east-1 (aws.amazon.com/elasticache/pricing): serverless Valkey by
+// data, at least 100 MB, and by ECPUs; nodes by the hour.
 const (
 	dollarsOfECPU  = 0.0023e-6
 	dollarsOfLeast = 0.084 * 0.1 * monthHours
@@ -67,7 +67,7 @@ const (
 	nodesOfCache   = 2
 )
 
-// costTable has what requests cost here, and in a cache of AWS.
+// costTable compares the cost of requests with caches of AWS.
 func costTable() string {
 	table := Stack{Table: true}
 	one := func(processes int, ahead float64) Use { return Use{Processes: processes, Entities: 1, Ahead: ahead} }
@@ -100,17 +100,17 @@ func costTable() string {
 	return b.String()
 }
 
-// The table has one row for a settlement and for a charged parent: either is one write more.
-func TestASettlementCostsWhatAParentCosts(t *testing.T) {
+// The table has one row for settlements and charged parents, because each is one write more.
+func TestSettlementsCostAsMuchAsParents(t *testing.T) {
 	table := Stack{Table: true}
 	if a, b := ours(Use{Settled: 1}, table)(10), ours(Use{Levels: 2}, table)(10); a != b {
 		t.Errorf("a settlement costs %f, a parent %f", a, b)
 	}
 }
 
-// What a write serves that takes ahead is what fleets measure (docs/hot-keys.md), within a
-// tenth.
-func TestTakenAheadMatchesMeasuredFleets(t *testing.T) {
+// The number of requests served by a write with prefetched tokens equals what fleets measure
+// (docs/hot-keys.md), within a tenth.
+func TestPrefetchingMatchesMeasuredFleets(t *testing.T) {
 	for _, c := range []struct {
 		processes             int
 		rate, ahead, measured float64
@@ -122,17 +122,18 @@ func TestTakenAheadMatchesMeasuredFleets(t *testing.T) {
 	}
 	u := Use{Rate: 50, Processes: 16, Entities: 1, Ahead: .5}
 	if got := u.perAcquire(); got != 1 { // 1.6 requests in that time
-		t.Errorf("asked seldom: %.4f writes for each request", got)
+		t.Errorf("rare requests: %.4f writes for each", got)
 	}
 	u = Use{Rate: 1000, Processes: 1, Entities: 1000, Ahead: .5, Skew: 1.1}
-	if got := u.perAcquire(); got < .3 || got > .9 { // the busiest of them only
-		t.Errorf("unevenly: %.4f writes for each request", got)
+	if got := u.perAcquire(); got < .3 || got > .9 { // only the busiest entities
+		t.Errorf("uneven use: %.4f writes for each request", got)
 	}
 }
 
-// Settlements that wait go with the next charge, as limiter measures (TestSettlingRidesAlong): 1.05 writes for
-// a request and its settlement at one a second and 3 s, 1.00 at ten; all go alone that do not wait.
-func TestSettlementsThatWait(t *testing.T) {
+// Delayed settlements are written with the next charge, as limiter measures
+// (TestSettlingRidesAlong): 1.05 writes for a request with its settlement at one a second and 3 s,
+// 1.00 at ten. Settlements without a delay have their own writes.
+func TestDelayedSettlementsRideWithCharges(t *testing.T) {
 	for _, c := range []struct{ rate, within, want float64 }{{1, 3, 1.05}, {10, 3, 1}, {1, 1, 1.37}, {1, 0, 2}} {
 		u := Use{Rate: c.rate, Processes: 1, Entities: 1, Settled: 1, SettleWithin: c.within}
 		if got := u.perAcquire() + u.perSettled(); math.Abs(got-c.want) > .01 {
@@ -141,13 +142,13 @@ func TestSettlementsThatWait(t *testing.T) {
 	}
 }
 
-// aDay is a million requests a day, each settled, of 200 tenants and 10 processes.
+// aDay is a million requests a day, each settled, by 200 tenants and 10 processes.
 func aDay() Use {
 	return Use{Rate: 1e6 / 86_400, Settled: 1, Levels: 1, Processes: 10, Starts: 30, Entities: 200, Windows: 2,
 		FoldSeconds: 60, SnapshotDays: 90, StreamShards: 4, Audits: 1000, Utilization: 0.5}
 }
 
-// example is the bill of a day like that, by groups of lines.
+// example returns the bill of such a day, by groups of lines.
 func example() string {
 	minute := aDay()
 	groups := []struct {

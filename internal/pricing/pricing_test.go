@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "write the figures of docs/cost.md")
 
 const page = "../../docs/cost.md"
 
-// bytes returns what an item of a golden takes in the table and in its indexes, with the
-// 100 bytes that AWS adds to the item and to each entry.
+// bytes returns the size of a golden's item in the table and its indexes, with the 100 bytes that
+// AWS adds to the item and to each entry.
 func bytes(t *testing.T, name string) (sum float64) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../table/testdata/items", name))
@@ -45,11 +45,11 @@ func bytes(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
-// What is stored is counted as what the goldens of the table take, ids of 40 letters
-// instead of 5 and indexes included.
+// The computed storage equals the sizes of the table's goldens, with indexes, and with ids of 40
+// letters instead of 5.
 func TestStorageMatchesTheGoldenItems(t *testing.T) {
 	for name, is := range map[string]float64{"bucket.json": bytesOfBucket, "usage_hourly.json": bytesOfSnapshot} {
-		const longer, copies = 35, 8 // the id is in the keys of the item, of each entry, and in an attribute
+		const longer, copies = 35, 8 // the id is in the keys of the item and of each entry, and in an attribute
 		least, most := bytes(t, name), bytes(t, name)+longer*copies
 		if is < least || is > most {
 			t.Errorf("%s: %.0f bytes, the golden takes %.0f, with longer ids up to %.0f", name, is, least, most)
@@ -57,8 +57,8 @@ func TestStorageMatchesTheGoldenItems(t *testing.T) {
 	}
 }
 
-// Provisioned capacity costs as much as on demand where so much of it is used that both cost the same a write,
-// less above and more below.
+// At break-even use, provisioned capacity costs as much as on demand. With more use it costs less,
+// and with less use more.
 func TestBreakEven(t *testing.T) {
 	const even = priceWriteHour / 3600 / priceWrite
 	u := Use{Rate: 1000, Settled: 0.5, Levels: 1, Processes: 4, Entities: 200, Windows: 2, FoldSeconds: 60,
@@ -68,7 +68,7 @@ func TestBreakEven(t *testing.T) {
 		u.Utilization = part
 		return Sum(Month(u, provisioned)) / Sum(Month(u, demand))
 	}
-	if at := ratio(even); math.Abs(at-1) > 0.01 { // storage is the same
+	if at := ratio(even); math.Abs(at-1) > 0.01 { // storage costs the same
 		t.Errorf("at %.3f of capacity %.3f times as much", even, at)
 	}
 	if above, below := ratio(0.7), ratio(0.2); above > 0.45 || below < 1.4 {
@@ -77,7 +77,7 @@ func TestBreakEven(t *testing.T) {
 	for rate, pays := range map[float64]bool{20: false, 30: true} { // docs/cost.md says 25
 		u := Use{Rate: rate, Levels: 1, LimitsInCode: true, Utilization: 0.5}
 		check.Equal(t, Sum(Month(u, Provisioned(demand))) < Sum(Month(u, demand)), pays,
-			"%v acquires a second, half of the capacity used: it pays", rate)
+			"%v acquires a second, half of the capacity used: it is cheaper", rate)
 	}
 	least := provisioned
 	least.LeastWrite = 1e4
@@ -86,8 +86,8 @@ func TestBreakEven(t *testing.T) {
 	}
 }
 
-// First touches, reads of limits and writes of usage are at most one for each request.
-func TestAtMostOneForEachRequest(t *testing.T) {
+// First uses, reads of limits and writes of usage are at most one per request each.
+func TestCostsAreAtMostOnePerRequest(t *testing.T) {
 	u := Use{Rate: 0.001, Levels: 1, Processes: 100, Starts: 1, Entities: 1000, Windows: 2, FoldSeconds: 60,
 		SnapshotDays: 90, StreamShards: 4, Utilization: 1}
 	units := map[string]float64{}
@@ -100,14 +100,14 @@ func TestAtMostOneForEachRequest(t *testing.T) {
 	}
 }
 
-// What a month says of usage is what was measured, within a twentieth (make prices). The runs
-// begin more days than an hour does in the mean.
+// The usage of a computed month equals the measured one within a twentieth (make prices). The
+// measured runs begin more days than an average hour.
 func TestUsageMatchesMeasuredMonths(t *testing.T) {
 	for _, c := range []struct {
 		tenants     int
 		rate, fold  float64
 		windows     int
-		unitsWanted float64 // write units for each acquire, indexes included
+		unitsWanted float64 // write units per acquire, with indexes
 	}{
 		{1000, 100, 60, 1, 0.124},
 		{1000, 100, 60, 2, 0.130},
@@ -175,7 +175,7 @@ func TestUnknownResourcesAreRefused(t *testing.T) {
 	}
 }
 
-// everything is a template with what is billed, and with what is free.
+// everything is a template with all resources that are billed, and some that are free.
 const everything = `{"Resources": {
 	"Table": {"Type": "AWS::DynamoDB::Table", "Properties": {"BillingMode": "PROVISIONED",
 		"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": true},
@@ -207,7 +207,7 @@ const everything = `{"Resources": {
 	"Free8": {"Type": "AWS::Lambda::EventInvokeConfig"},
 	"Free9": {"Type": "Custom::ZaeLimiterSetup"}}}`
 
-// What is billed of a template is all that has a price, and nothing that is free.
+// A template's bill has every resource with a price, and no free ones.
 func TestTemplatesAreBilledForPricedResources(t *testing.T) {
 	of := func(text string) Stack {
 		t.Helper()
@@ -227,8 +227,8 @@ func TestTemplatesAreBilledForPricedResources(t *testing.T) {
 	check.Equal(t, of(less.Replace(everything)), all, "less")
 }
 
-// Amounts are short, and in the plural where they are not one.
-func TestAmounts(t *testing.T) {
+// Amounts are short, and plural unless they are one.
+func TestAmountsAreShort(t *testing.T) {
 	for want, l := range map[string]Line{
 		"": {Units: 7}, "1 key": {Units: 1, Kind: "key"}, "2 keys": {Units: 2, Kind: "key"},
 		"0.5 keys": {Units: .5, Kind: "key"}, "0.0123 GB": {Units: .012345, Kind: "GB"}, "2 GB s": {Units: 2, Kind: "GB s"},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An object is a batch of Lambda or one malformed record. What is neither says why.
+// An object is a Lambda batch or one malformed record. Any other object is an error that says why.
 func TestObjectsHoldABatchOrARecord(t *testing.T) {
 	const set = "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz"
 	half := zipped(t, `{"a":"`+strings.Repeat("x", 100)+`"}`)
@@ -28,17 +28,17 @@ func TestObjectsHoldABatchOrARecord(t *testing.T) {
 		{"elsewhere", "year=2026/x", nil, Batch{}, "neither a batch of Lambda nor a malformed record"},
 		{"another function", key, given(t, "x", []byte(`{"Records":[{}]}`)), Batch{},
 			`invocation record of function "arn:aws:lambda:x:1:function:x", which is none of this stack`},
-		{"no record of an invocation", key, []byte("7"), Batch{},
+		{"not an invocation record", key, []byte("7"), Batch{},
 			"invocation record: json: cannot unmarshal number into Go value of type replay.envelope"},
 		{"without payload", key, given(t, "archiver", nil), Batch{}, "invocation record without payload"},
-		{"payload that is none", key, given(t, "archiver", []byte("x")), Batch{},
+		{"an invalid payload", key, given(t, "archiver", []byte("x")), Batch{},
 			"payload: invalid character 'x' looking for beginning of value"},
-		{"records that are none", key, given(t, "archiver", []byte(`{"Records":7}`)), Batch{},
+		{"invalid records", key, given(t, "archiver", []byte(`{"Records":7}`)), Batch{},
 			"payload: json: cannot unmarshal number into Go struct field .Records of type []json.RawMessage"},
 		{"no records", key, given(t, "archiver", []byte(`{"Records":[]}`)), Batch{}, "payload without records"},
-		{"no gzip", set, []byte("x"), Batch{}, "malformed record: unexpected EOF"},
+		{"not gzip", set, []byte("x"), Batch{}, "malformed record: unexpected EOF"},
 		{"half of a record", set, half, Batch{}, "malformed record: unexpected EOF"},
-		{"no JSON", set, plain("x"), Batch{}, "malformed record: no object with reason and record\n" +
+		{"not JSON", set, plain("x"), Batch{}, "malformed record: no object with reason and record\n" +
 			"invalid character 'x' looking for beginning of value"},
 		{"without record", set, plain(`{"reason":"r"}`), Batch{}, "malformed record: no object with reason and record"},
 	} {

@@ -47,14 +47,14 @@ func (b bucket) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// functions counts usage as the aggregator does, one delivery after the other.
+// functions counts usage like the aggregator, one delivery after the other.
 type functions struct {
 	t         *testing.T
 	db        *memdynamo.DB
-	answers   []string // given first, without doing anything
+	answers   []string // returned first, without an effect
 	malformed int
 	err       error
-	delivered []int // records of each delivery
+	delivered []int // the number of records in each delivery
 }
 
 func (f *functions) Of(arn string) (Function, bool) {
@@ -107,7 +107,7 @@ func event(t *testing.T, name string) []byte {
 	return b
 }
 
-// records returns some records of a payload as a payload.
+// records returns a part of a payload's records as a payload.
 func records(t *testing.T, payload []byte, from, to int) []byte {
 	t.Helper()
 	var p struct{ Records []json.RawMessage }
@@ -137,8 +137,7 @@ func rig(t *testing.T) (*Replayer, bucket, *functions) {
 	return &Replayer{Objects: b, Malformed: Aggregator, Functions: f, Table: f.db, Windows: windows}, b, f
 }
 
-// The sample has ten acquires of one request, and old images that show eight more
-// between them.
+// The sample has ten acquires, one per request. Old images show eight more in between.
 func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 	r, b, f := rig(t)
 	seen := r.Inspect(t.Context(), key)
@@ -156,8 +155,8 @@ func TestBatchIsDeliveredAndDeleted(t *testing.T) {
 	}
 }
 
-// A part was counted before the batch was given up: that is known exactly. What
-// lies behind a later mark is not.
+// If a part was counted before the batch was given up, that is known exactly. What lies behind a
+// later mark is not.
 func TestCountedPartsAreKnownExactly(t *testing.T) {
 	r, _, f := rig(t)
 	payload := event(t, "aggregator-several-entities.json")
@@ -224,12 +223,12 @@ func TestFailedDeliveriesKeepTheObject(t *testing.T) {
 	r, _, f := rig(t)
 	got := r.Replay(t.Context(), BatchPrefix+"gone")
 	if got.Outcome != Left || got.Err == nil || got.Err.Error() != "no such key" || f.delivered != nil {
-		t.Errorf("an object that is gone: %+v", got)
+		t.Errorf("a deleted object: %+v", got)
 	}
 }
 
-// What the archiver gets counts nothing, so the table is not asked.
-func TestABatchOfTheArchiver(t *testing.T) {
+// Objects of the archiver count nothing, so the table is not read.
+func TestBatchesOfTheArchiverReadNoTable(t *testing.T) {
 	r, b, f := rig(t)
 	r.Table, f.answers = unreadable{}, []string{`{"batchItemFailures":[]}`}
 	b[key] = given(t, "archiver", event(t, "archiver-expired.json"))
@@ -238,12 +237,12 @@ func TestABatchOfTheArchiver(t *testing.T) {
 	}
 }
 
-// What is counted already is asked of the table itself, not of a copy that lags behind.
+// Counted usage is read consistently.
 func TestSnapshotsAreReadConsistently(t *testing.T) {
 	r, _, f := rig(t)
 	r.Table = readers(func(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
 		if !consistent {
-			t.Error("a read that may be old")
+			t.Error("an eventually consistent read")
 		}
 		return f.db.Read(ctx, consistent, keys...)
 	})
@@ -264,9 +263,9 @@ func (unreadable) Read(context.Context, bool, ...item.Key) ([]item.Item, error) 
 	return nil, errors.New("the table is gone")
 }
 
-// What a function says of malformed records concerns objects of one such record. A batch may hold
-// others beside: they are set aside once more.
-func TestABatchMayHoldMalformedRecords(t *testing.T) {
+// The number of malformed records in a function's answer concerns objects of one malformed record.
+// A batch may have malformed records too: they are set aside again.
+func TestBatchesMayHaveMalformedRecords(t *testing.T) {
 	r, b, f := rig(t)
 	f.malformed = 1
 	b[key] = given(t, "aggregator", event(t, "aggregator-malformed.json"))
@@ -275,8 +274,8 @@ func TestABatchMayHoldMalformedRecords(t *testing.T) {
 	}
 }
 
-// A listing that fails says so, last, and one that nobody wants any more ends.
-func TestListingsEnd(t *testing.T) {
+// A failed listing reports its error last. A listing ends when the caller stops.
+func TestListingsReportErrorsLast(t *testing.T) {
 	r, b, _ := rig(t)
 	r.Objects = unlisted{b}
 	var said []string
@@ -296,7 +295,7 @@ func TestListingsEnd(t *testing.T) {
 	check.Equal(t, n, 1, "keys after the first")
 }
 
-// unlisted fails behind the batches.
+// unlisted fails after the batches.
 type unlisted struct{ bucket }
 
 func (u unlisted) Keys(ctx context.Context, prefix string) iter.Seq2[string, error] {
@@ -324,10 +323,9 @@ func gzipped(t *testing.T, text string) []byte {
 	return out.Bytes()
 }
 
-// A malformed record comes through only if both this release and the deployed
-// one can decode it: else the function would set it aside again, and it would be
-// deleted.
-func TestMalformedRecords(t *testing.T) {
+// A malformed record is delivered only if both this release and the deployed one can decode it.
+// Otherwise the function would set it aside again, and it would be deleted.
+func TestOnlyDecodableRecordsAreDelivered(t *testing.T) {
 	const set = "malformed/year=2026/month=01/day=01/1-hash.jsonl.gz"
 	good := func(name string) string {
 		var p struct{ Records []json.RawMessage }
@@ -346,9 +344,9 @@ func TestMalformedRecords(t *testing.T) {
 		{"deployed function does not say", good("aggregator-acquire.json"), Aggregator, -1, Left},
 		{"still malformed", good("archiver-malformed.json"), Archiver, 0, Still},
 		{"still malformed, aggregator", good("aggregator-malformed.json"), Aggregator, 0, Still},
-		{"what the aggregator cannot read", good("aggregator-malformed.json"), Archiver, 0, Done},
-		{"what the archiver cannot read", good("archiver-malformed.json"), Aggregator, 0, Done},
-		{"no record at all", `{"dynamodb":7}`, Aggregator, 0, Still},
+		{"unreadable for the aggregator", good("aggregator-malformed.json"), Archiver, 0, Done},
+		{"unreadable for the archiver", good("archiver-malformed.json"), Aggregator, 0, Done},
+		{"not a record", `{"dynamodb":7}`, Aggregator, 0, Still},
 	} {
 		r, b, f := rig(t)
 		r.Malformed, f.malformed = c.function, c.malformed
@@ -370,7 +368,7 @@ func TestMalformedRecords(t *testing.T) {
 	check.Slices(t, keys, []string{key, set}, "keys")
 }
 
-// undeletable lets nobody delete.
+// undeletable refuses deletions.
 type undeletable struct{ bucket }
 
 func (undeletable) Delete(context.Context, string) error { return errors.New("denied") }

@@ -28,17 +28,17 @@ func called(all ...*Standing) (out string) {
 	return out
 }
 
-// The first in a line has its turn at once; those after it when it leaves, as many as there is
-// room for, and the next one in any case.
-func TestTurnsInALine(t *testing.T) {
+// The first request in a line may ask at once. When it leaves, the next ones may ask, as many as
+// there is room for, but at least one.
+func TestTheFirstInALineMayAsk(t *testing.T) {
 	all := rooms{}
 	ls := Queue{Rooms: all}
 	a, b, c, d := ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, "")
-	check.Equal(t, called(a, b, c, d), "x...", "at first have their turn")
+	check.Equal(t, called(a, b, c, d), "x...", "may ask at first")
 	b.Leave(0) // from the middle: the first may ask again
-	check.Equal(t, called(a, c, d), "x..", "after the second has left have their turn")
+	check.Equal(t, called(a, c, d), "x..", "may ask after the second has left")
 	a.Leave(2)
-	check.Equal(t, called(c, d), "xx", "with room for two have their turn")
+	check.Equal(t, called(c, d), "xx", "may ask with room for two")
 	c.Leave(9)
 	check.Equal(t, called(d), "x", "the last one has no turn")
 	if d.Leave(1); len(all) != 0 || ls.InLine(acme, "") {
@@ -49,22 +49,22 @@ func TestTurnsInALine(t *testing.T) {
 	}
 }
 
-// Each class of each bucket has a line of its own. What a bucket gets back concerns the first
-// of each of its lines.
-func TestLinesOfABucket(t *testing.T) {
+// Each class of each bucket has its own line. Tokens given back to a bucket wake the first of each
+// of its lines.
+func TestClassesHaveTheirOwnLines(t *testing.T) {
 	rooms := rooms{}
 	ls := Queue{Rooms: rooms}
 	other := acme
 	other.Entity = "other"
 	all := []*Standing{ls.Stand(acme, ""), ls.Stand(acme, ""), ls.Stand(acme, "batch"), ls.Stand(other, "")}
 	if got := called(all...); got != "x.xx" || len(rooms) != 2 {
-		t.Errorf("at first %s have their turn, of %d buckets", got, len(rooms))
+		t.Errorf("at first %s may ask, of %d buckets", got, len(rooms))
 	}
 	ls.Wake(acme)
 	check.Equal(t, called(all...), "x.x.", "not the first of each line of the bucket is woken")
 	all[0].turn.ring()
 	all[0].turn.ring() // it has the turn already
-	check.Equal(t, called(all[0], all[0]), "x.", "called twice, it has its turn")
+	check.Equal(t, called(all[0], all[0]), "x.", "called twice, it may ask")
 	all[2].Leave(1)
 	for _, c := range []struct {
 		class string
@@ -74,9 +74,9 @@ func TestLinesOfABucket(t *testing.T) {
 	}
 }
 
-// Each write that finds the room taken counts, two at most; each that does not takes one off.
-// What was sent without a write tells nothing.
-func TestMissedRoom(t *testing.T) {
+// A write that finds the room taken counts one miss, up to two. A write that finds room removes
+// one. A request without a write changes nothing.
+func TestMissesAreCountedUpToTwo(t *testing.T) {
 	ls := Queue{Rooms: rooms{}}
 	first, second := ls.Stand(acme, ""), ls.Stand(acme, "")
 	got := ""
@@ -86,19 +86,19 @@ func TestMissedRoom(t *testing.T) {
 		missed, isFirst := first.Asked(c.sent, c.full, acme)
 		got += fmt.Sprint(missed)
 		if !isFirst {
-			t.Error("it is the first")
+			t.Error("after the first")
 		}
 	}
 	check.Equal(t, got, "01222100", "missed")
 	if _, isFirst := second.Asked(true, true, acme); isFirst {
-		t.Error("it is the second")
+		t.Error("after the second")
 	}
 }
 
-// What a parent gets back concerns one of the lines that it denies, in the order in which it denied
-// them. Whoever is let in, or leaves, lets the next one ask. A line that is denied by its own bucket
-// again is not concerned any more.
-func TestLinesBehindAParent(t *testing.T) {
+// Tokens given back to a parent wake one of the lines that it denied, in the order of their
+// denials. When a request is granted or leaves, the next line may ask. A line that its own bucket
+// denies again no longer waits for the parent.
+func TestParentsWakeTheLinesTheyDenied(t *testing.T) {
 	all := rooms{}
 	ls := Queue{Rooms: all}
 	org := decide.Name{Entity: "org", Resource: acme.Resource}
@@ -110,7 +110,7 @@ func TestLinesBehindAParent(t *testing.T) {
 	called(a, b, c, after)
 	wants := func(when, want string) {
 		t.Helper()
-		check.Equal(t, called(a, b, c, after), want, "%s: have their turn", when)
+		check.Equal(t, called(a, b, c, after), want, "%s: may ask", when)
 	}
 	ls.Wake(org)
 	wants("nobody was denied by the parent", "....")
@@ -118,7 +118,7 @@ func TestLinesBehindAParent(t *testing.T) {
 		s.Asked(true, true, org)
 		s.Asked(true, true, org)
 	}
-	after.Asked(true, true, org) // it is not the first
+	after.Asked(true, true, org) // not the first
 	if !ls.Any(org) {
 		t.Error("no request waits for the parent")
 	}

@@ -2,7 +2,7 @@ package waitqueue
 
 import "github.com/zeroae/zae-limiter-go/internal/decide"
 
-// rooms are there for as long as they are pinned.
+// rooms exist while they are pinned.
 type rooms map[decide.Name]*pinned
 
 type pinned struct {

@@ -13,7 +13,7 @@ import (
 
 const (
 	begun = int64(1_700_000_000_000)
-	asked = 10 // the turn at which a sleeper went to take
+	asked = 10 // the turn at which a sleeper asked
 )
 
 var (
@@ -21,7 +21,7 @@ var (
 	rps  = bucket.Limit{Name: "rps", Capacity: 20_000, Amount: 2000, Period: 1000} // each shard refills 1 a second
 )
 
-// image is a shard of two of acme as it was at the beginning, after so many writes.
+// image returns a shard of acme's two, after so many writes.
 func image(shard int, tokens, writes int64) table.Shard {
 	b := table.Shard{Namespace: "ns", Entity: acme.Entity, Resource: acme.Resource, Generation: 1,
 		State: bucket.New([]bucket.Limit{rps}, shard, 2, begun)}
@@ -46,16 +46,15 @@ func (s *Sleeper) told() bool {
 	}
 }
 
-// giveBack is what a lease of 10 tokens gives back that was taken by one write of a shard and
-// given back by another.
+// giveBack is 10 tokens of a lease, taken by one write of a shard and given back by another.
 func giveBack(shard int, taken, given int64) Return {
 	return Return{Taking{Moment: MomentOf(image(shard, 0, taken))}, MomentOf(image(shard, 0, given)),
 		[]table.Cost{{Limit: rps, Milli: -10 * bucket.Milli}}}
 }
 
-// A request that owes 50 tokens by the fifth write of shard 0 goes on sooner by tokens that were
-// taken before and given back after it, and by nothing else.
-func TestGiveBacksThatWakeASleeper(t *testing.T) {
+// A request owes 50 tokens since the fifth write of shard 0. Only tokens that were taken before
+// that write and given back after it wake it sooner.
+func TestOnlyEarlierTokensWakeASleeper(t *testing.T) {
 	other := giveBack(0, 3, 7)
 	other.Taken.Moment.name.Entity, other.Given.name.Entity = "other", "other"
 	more := giveBack(0, 3, 7)
@@ -86,10 +85,10 @@ func TestGiveBacksThatWakeASleeper(t *testing.T) {
 		{"of the other shard", giveBack(1, 3, 7), 50_000, false},
 		{"of another bucket", other, 50_000, false},
 		{"of a later generation", later, 50_000, false},
-		{"of no known moment", unknown, 50_000, false},
-		{"of no known moment, before it was asked for", inTurn, 40_000, true},
-		{"of no known moment, after that", outOfTurn, 50_000, false},
-		{"of a turn before, and given back before", shown, 50_000, false},
+		{"at an unknown moment", unknown, 50_000, false},
+		{"at an unknown moment, taken in an earlier turn", inTurn, 40_000, true},
+		{"at an unknown moment, taken in a later turn", outOfTurn, 50_000, false},
+		{"of an earlier turn, and given back before", shown, 50_000, false},
 		{"it took more", more, 50_000, false},
 		{"of a limit that the bucket lacks", elsewhere, 50_000, true},
 	} {
@@ -112,8 +111,8 @@ func TestGiveBacksThatWakeASleeper(t *testing.T) {
 	}
 }
 
-// A moment is known of a bucket that is there and counts its writes.
-func TestMomentsNeedABucketThatCounts(t *testing.T) {
+// A moment is known if the bucket exists and counts its writes.
+func TestMomentsNeedCountedWrites(t *testing.T) {
 	without := func(b table.Shard) table.Shard {
 		b.Generation = 0
 		return b
@@ -126,14 +125,14 @@ func TestMomentsNeedABucketThatCounts(t *testing.T) {
 	}
 	for name, m := range map[string]Moment{"no image": MomentOf(table.Shard{}), "no meter": MomentOf(old)} {
 		if m.before(late) || early.before(m) {
-			t.Errorf("%s: %+v is before another, or after it", name, m)
+			t.Errorf("%s: %+v is before or after another", name, m)
 		}
 	}
 }
 
-// Who owes on two shards goes on once both are paid back, is told once of what concerns it, and
-// leaves nothing behind.
-func TestASleeperOfTwoShards(t *testing.T) {
+// A request that owes on two shards goes on when both are paid back. It is woken once for each
+// change, and leaves nothing behind.
+func TestSleepersWaitForAllTheirShards(t *testing.T) {
 	rooms := rooms{}
 	all := Queue{Rooms: rooms}
 	s, beside := all.Add(owes(image(0, -50, 5), image(1, -30, 5))), all.Add(owes(image(0, -60, 6)))
@@ -145,7 +144,7 @@ func TestASleeperOfTwoShards(t *testing.T) {
 		{giveBack(1, 3, 7), 50_000, true}, // shard 0 still owes 50
 		{giveBack(0, 3, 8), 40_000, true},
 		{giveBack(0, 2, 9), 30_000, true},
-		{giveBack(0, 1, 10), 20_000, true}, // as shard 1 does
+		{giveBack(0, 1, 10), 20_000, true}, // like shard 1
 		{giveBack(0, 1, 11), 20_000, true},
 	} {
 		all.Wake(acme, c.g)
@@ -165,8 +164,8 @@ func TestASleeperOfTwoShards(t *testing.T) {
 	check.Equal(t, len(rooms), 0, "buckets that still have sleepers")
 }
 
-// Only the last 64 returns are heard by those who come to sleep after them.
-func TestReturnsBeforeTheSleep(t *testing.T) {
+// New sleepers get only the last 64 returns.
+func TestNewSleepersGetTheLast64Returns(t *testing.T) {
 	for _, c := range []struct{ after, until int64 }{{63, 40_000}, {64, 50_000}} {
 		all := Queue{Rooms: rooms{}}
 		all.Wake(acme, giveBack(0, 3, 7))
@@ -178,9 +177,9 @@ func TestReturnsBeforeTheSleep(t *testing.T) {
 	}
 }
 
-// One sleeper of a shard looks at it, for all sleepers charged to it by then, and 15 seconds after
-// the last look or charge.
-func TestALookServesSleepersChargedBefore(t *testing.T) {
+// One sleeper looks at its shard for all sleepers charged by then, 15 seconds after the last look
+// or charge.
+func TestLooksServeEarlierSleepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := Queue{Rooms: rooms{}}
 		early, beside := all.Add(owes(image(0, -50, 5))), all.Add(owes(image(0, -60, 6), image(1, -90, 1)))
@@ -219,9 +218,8 @@ func TestALookServesSleepersChargedBefore(t *testing.T) {
 	})
 }
 
-// A look wakes the sleepers that may go on sooner than they knew, and no others. A sleeper that
-// asks again uses the clock: if the clock was set ahead meanwhile, it would go on before the tokens
-// are there.
+// A look wakes only sleepers that may go on sooner than they knew. A sleeper that asks again uses
+// the clock: if the clock was set ahead, it would go on before the tokens are there.
 func TestALookWakesOnlySleepersThatMayGoOnSooner(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -243,7 +241,7 @@ func TestALookWakesOnlySleepersThatMayGoOnSooner(t *testing.T) {
 	}
 }
 
-// Turns are in order, and none is zero, which is not known.
+// Turns increase, and none is zero, which means unknown.
 func TestTurnsAreInOrder(t *testing.T) {
 	var all Queue
 	for last, n := int64(0), 0; n < 3; n++ {
