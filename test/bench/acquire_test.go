@@ -19,12 +19,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// wire is a DynamoDB client that counts the calls and keeps the last update.
+// wire is a DynamoDB client that counts the calls, and keeps the last update.
 type wire struct {
 	limiter.DynamoDB
 	calls  atomic.Int64
 	last   *dynamodb.UpdateItemInput
-	answer *dynamodb.UpdateItemOutput // when set, of every update, at once
+	answer *dynamodb.UpdateItemOutput // if set, the immediate answer to every update
 }
 
 func (w *wire) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
@@ -55,7 +55,7 @@ func (w *wire) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	return w.DynamoDB.BatchGetItem(ctx, in, opts...)
 }
 
-// bare is a table without any proxy.
+// bare is a table without a proxy.
 type bare struct {
 	db    *dynamodb.Client
 	table string
@@ -66,7 +66,7 @@ func newBare(b testing.TB) bare {
 	return bare{e.DynamoDB(), e.Table(b).Name}
 }
 
-// open returns a limiter on the table; a nil now is the machine's clock.
+// open returns a limiter on the table. A nil now means the machine's clock.
 func (t bare) open(b testing.TB, now func() time.Time) (*limiter.Limiter, *wire) {
 	b.Helper()
 	w := &wire{DynamoDB: t.db}
@@ -76,8 +76,8 @@ func (t bare) open(b testing.TB, now func() time.Time) (*limiter.Limiter, *wire)
 	return l, w
 }
 
-// large is a request for a bucket that lasts: half of it is taken first, so that
-// it neither fills up nor runs dry.
+// large returns a request for a large bucket. Half of the bucket is taken first, so that it neither
+// fills up nor runs dry.
 func large(entity string) (req, half limiter.Request) {
 	const capacity = 1_000_000_000
 	req = limiter.Request{
@@ -89,8 +89,7 @@ func large(entity string) (req, half limiter.Request) {
 	return req, half
 }
 
-// twin stores a copy of an entity's bucket for another entity, as the target of
-// calls that must find the same state.
+// twin stores a copy of an entity's bucket for another entity, for calls that need the same state.
 func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[string]types.AttributeValue {
 	b.Helper()
 	k := map[string]types.AttributeValue{item.AttrPK: key, item.AttrSK: item.S(layout.SKBucketState)}
@@ -104,10 +103,9 @@ func (t bare) twin(b *testing.B, key types.AttributeValue, name string) map[stri
 	return k
 }
 
-// BenchmarkWarmAcquire lets the limiter and the bare update it makes take turns on
-// one emulator. The bare side replays each input that the limiter rendered, one
-// behind, on a twin of the limiter's bucket, so both sides see the same sequence of
-// writes; who goes first changes from turn to turn.
+// BenchmarkWarmAcquire alternates between the limiter and the bare update that it makes, on one
+// emulator. The bare side replays each input of the limiter, one behind, on a copy of its bucket,
+// so both sides see the same writes. They take turns at going first.
 func BenchmarkWarmAcquire(b *testing.B) {
 	t := newBare(b)
 	l, w := t.open(b, nil)
@@ -130,7 +128,7 @@ func BenchmarkWarmAcquire(b *testing.B) {
 		check.Must(b, f())
 		return time.Since(begin)
 	}
-	var own, plain, added []time.Duration // limiter, bare call, and both paired
+	var own, plain, added []time.Duration // limiter, bare call, and paired differences
 	w.calls.Store(0)
 	for b.Loop() {
 		var mine, raw time.Duration
@@ -150,7 +148,7 @@ func BenchmarkWarmAcquire(b *testing.B) {
 	check.Equal(b, w.calls.Load(), int64(len(own)), "%d acquires took calls", len(own))
 }
 
-// compare reports what turns have shown.
+// compare reports the measured turns.
 func compare(b *testing.B, own, plain, added []time.Duration) {
 	b.Helper()
 	m, p, d := median(own), median(plain), median(added)
@@ -164,8 +162,8 @@ func compare(b *testing.B, own, plain, added []time.Duration) {
 	say(b, "warm acquire  p95 %v  bare %v", quantile(own, 0.95), quantile(plain, 0.95))
 }
 
-// BenchmarkRepeatedDenial asks again and again for what the last image cannot
-// cover, at one instant: after Options.DenyFor, one request in a second would ask.
+// BenchmarkRepeatedDenial repeats a request that the last image cannot cover, at one instant. After
+// Options.DenyFor, one request per second would call DynamoDB.
 func BenchmarkRepeatedDenial(b *testing.B) {
 	now := time.Now()
 	l, w := newBare(b).open(b, func() time.Time { return now })
@@ -184,8 +182,8 @@ func BenchmarkRepeatedDenial(b *testing.B) {
 
 func perOp(b *testing.B) time.Duration { return b.Elapsed() / time.Duration(b.N) }
 
-// answered returns a limiter whose updates are answered at once with the same image, and a
-// request that is warm: what remains is the limiter's own work, decide, render, decode, remember.
+// answered returns a limiter whose updates are answered at once with the same image, and a warm
+// request. What remains is the limiter's own work: decide, render, decode, remember.
 func answered(b testing.TB) (*limiter.Limiter, limiter.Request) {
 	t := newBare(b)
 	now := time.Now()
@@ -211,14 +209,14 @@ func BenchmarkAcquireCompute(b *testing.B) {
 	say(b, "client compute  %v per warm acquire of two limits, without the SDK", perOp(b))
 }
 
-// What a warm acquire of two limits allocates, beside what the SDK does, is part of its price,
-// and what a grant does from tokens that were taken ahead.
+// The allocations of a warm acquire of two limits, without the SDK's, are part of its price. So are
+// those of a grant from prefetched tokens.
 func TestAllocationsOfAnAcquire(t *testing.T) {
 	warm, two := answered(t)
 	ahead := limitertest.New(t).Limiter(&limiter.Options{Ahead: time.Second})
 	held := limiter.Request{Entity: "acme", Resource: resource, Costs: limiter.Costs{"rps": 1},
 		Limits: []limiter.Limit{limiter.PerSecond("rps", 1_000_000_000)}}
-	for range 1000 { // until it takes ahead
+	for range 1000 { // until it prefetches
 		check.Must(t, check.Err(ahead.Acquire(t.Context(), held)))
 	}
 	for _, c := range []struct {

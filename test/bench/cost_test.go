@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// TestCostsAreAsBudgeted prints the cost table of each emulator and fails where
-// a path costs something else than its budget (I8).
+// TestCostsAreAsBudgeted prints the cost table of each emulator. It fails if a path costs anything
+// else than its budget (I8).
 func TestCostsAreAsBudgeted(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -27,8 +27,8 @@ func TestCostsAreAsBudgeted(t *testing.T) {
 	}
 }
 
-// TestADifferenceShows: a row that costs more, or in other calls, is not OK.
-func TestADifferenceShows(t *testing.T) {
+// TestDifferentCostsAreNotOK: a row that costs more, or with other calls, is not OK.
+func TestDifferentCostsAreNotOK(t *testing.T) {
 	tests := []struct {
 		name string
 		row  Row

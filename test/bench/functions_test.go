@@ -29,7 +29,8 @@ const maxMemory = 96 << 10 // KB
 
 var functions = []string{"aggregator", "archiver"}
 
-// BenchmarkStart times from exec to the first next call, a new process each time.
+// BenchmarkStart measures the time from exec to the first request for an event, with a new process
+// each time.
 func BenchmarkStart(b *testing.B) {
 	e := engine.ForTest(b, engine.Dynoxide)
 	for _, name := range functions {
@@ -53,12 +54,11 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestWritesPerBatch: 40 records over 8 buckets with 2 limits, in 2 windows,
-// take the aggregator 16 writes, which is the least there can be. Adding each
-// limit's growth of each record to each window on its own takes 160. With more buckets the rest is
-// looked up as soon as eight were found counted, however many are under way then. A day is read, and
-// its hours, before it is summed. Delivered again, no day is written: it is the sum of its
-// hours already, which is found by reading it a second time, consistently.
+// TestWritesPerBatch: the aggregator counts 40 records over 8 buckets with 2 limits, in 2 windows,
+// with 16 writes, the least possible. Adding the growth of each limit, record and window separately
+// takes 160. With more buckets, the rest is looked up once eight were found counted, whatever the
+// concurrency. A day and its hours are read before it is summed. When the batch is delivered again,
+// no day is written: a second, consistent read shows that it is the sum of its hours.
 func TestWritesPerBatch(t *testing.T) {
 	const buckets, perBucket, windows = 8, 5, 2
 	ctx, f := t.Context(), newFeed(t)
@@ -96,11 +96,10 @@ func newFeed(t testing.TB) *feed {
 	return &feed{fleet: f, host: h}
 }
 
-// TestMemoryOfALargeBatch: the built aggregator stays under 96 MB with a batch
-// of 10,000 records, which is as many as an event source mapping delivers. They
-// are ordinary records with both images, over 2,000 buckets with 2 limits: more
-// bytes than Lambda's 6 MB for one invocation, so in the cloud a batch is
-// smaller. Writes are answered at once, by a server that does nothing.
+// TestMemoryOfALargeBatch: the built aggregator stays under 96 MB with a batch of 10,000 records,
+// the most that an event source mapping delivers. They are ordinary records with both images, over
+// 2,000 buckets with 2 limits. They exceed Lambda's 6 MB for an invocation, so batches in the cloud
+// are smaller. A server that does nothing answers writes at once.
 func TestMemoryOfALargeBatch(t *testing.T) {
 	payload := largeBatch(10_000, 2000)
 	var writes atomic.Int64
@@ -154,12 +153,12 @@ func largeBatch(records, buckets int) []byte {
 	return streamtest.Payload(all...)
 }
 
-// ran is what one invocation took.
+// ran is the cost of one invocation.
 type ran struct {
 	peak   int // resident memory, KB
 	answer string
 	took   time.Duration
-	cpu    time.Duration // of the process, its start included
+	cpu    time.Duration // of the process, with its start
 }
 
 // runOnce runs the built aggregator for one invocation of any size.
@@ -172,7 +171,7 @@ func runOnce(t *testing.T, payload []byte, env ...string) (r ran, err error) {
 		switch {
 		case strings.HasSuffix(req.URL.Path, "/next"):
 			if delivered.Swap(true) {
-				<-req.Context().Done() // nothing more comes
+				<-req.Context().Done() // no further events
 				return
 			}
 			rw.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")

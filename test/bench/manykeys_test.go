@@ -37,7 +37,7 @@ func BenchmarkManyKeys(b *testing.B) {
 			l, err := limiter.Open(b.Context(), db.Client(), "table",
 				&limiter.Options{MaxBuckets: room, Now: clock, Timeout: time.Hour})
 			check.Must(b, err)
-			// Which of the keys a request is for: the first is asked most.
+			// The first keys are requested most.
 			zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
 			seen, known := map[uint64]bool{}, 0
 			for i := range asked {
@@ -52,7 +52,7 @@ func BenchmarkManyKeys(b *testing.B) {
 				}
 				check.Must(b, check.Err(l.Acquire(context.Background(), request)))
 				now = now.Add(time.Millisecond)
-				db.Drain() // nobody reads the stream
+				db.Drain() // the stream has no reader
 			}
 			s := db.Stats()
 			with := heap()
@@ -71,7 +71,7 @@ func BenchmarkManyKeys(b *testing.B) {
 	}
 }
 
-// heap returns what is in use after a collection.
+// heap returns the memory in use after a collection.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// report collects the summary lines of benchmarks: the testing package prints
-// in the middle of lines of its own while they run.
+// report collects the summary lines of benchmarks, because the testing package prints in the middle
+// of its own lines while they run.
 var report struct {
 	sync.Mutex
 	lines []string

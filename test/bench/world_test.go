@@ -7,7 +7,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Nothing is measured while an hour turns.
+// Measurements do not span the end of an hour.
 func TestMeasuresBetweenHours(t *testing.T) {
 	hour := time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC)
 	for after, want := range map[time.Duration]time.Duration{

@@ -25,9 +25,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/ttl"
 )
 
-// TestSynthesizedFilters writes items of every kind, lets some expire and
-// deletes some by hand, and looks at what each function's deployed filters let
-// through of the real stream. It runs on both engines.
+// TestSynthesizedFilters writes items of every kind, lets some expire, and deletes some by hand. It
+// checks which records of the real stream the deployed filter of each function passes. It runs on
+// both emulators.
 func TestSynthesizedFilters(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestSynthesizedFilters(t *testing.T) {
 			past, now := time.Now().Unix()-60, time.Now().UnixMilli()
 
 			w.put("ns/BUCKET#e#r#0", layout.SKBucketState, 0)      // INSERT of a bucket
-			w.update("ns/BUCKET#e#r#0", layout.SKBucketState)      // MODIFY of it
-			w.put("ns/BUCKET#old#r#0", layout.SKBucketState, past) // a bucket that expires
+			w.update("ns/BUCKET#e#r#0", layout.SKBucketState)      // MODIFY of a bucket
+			w.put("ns/BUCKET#old#r#0", layout.SKBucketState, past) // an expired bucket
 			w.put("ns/BUCKET#gone#r#0", layout.SKBucketState, 0)
 			w.remove("ns/BUCKET#gone#r#0", layout.SKBucketState)
 			w.put("ns/ENTITY#e", "#USAGE#r#2024-01-01T14:00:00Z", 0)
@@ -49,7 +49,7 @@ func TestSynthesizedFilters(t *testing.T) {
 			w.put("ns/AUDIT#e", layout.SKAuditPrefix+"01BYHAND", past)
 			w.remove("ns/AUDIT#e", layout.SKAuditPrefix+"01BYHAND")
 			w.put("ns/AUDIT#e", layout.SKAuditPrefix+"01KEPT", past+86400)
-			w.put("ns/ENTITY#e", "#USAGE#r#2020-01-01", past) // expires, and is no audit event
+			w.put("ns/ENTITY#e", "#USAGE#r#2020-01-01", past) // expires, but is not an audit event
 
 			if n, err := w.sweeper.Sweep(t.Context(), now); n != 3 || err != nil {
 				t.Fatalf("%d items swept, error %v", n, err)
@@ -74,8 +74,8 @@ func TestSynthesizedFilters(t *testing.T) {
 	}
 }
 
-// world is the deployed table with both mappings of the template on it, the
-// functions replaced by a list of what they are given.
+// world is the deployed table with both mappings of the template. Lists of records replace the
+// functions.
 type world struct {
 	t        *testing.T
 	db       *dynamodb.Client
@@ -98,7 +98,7 @@ func newWorld(t *testing.T, kind engine.Kind) *world {
 		function, err := tablespec.Deployed(name)
 		check.Must(t, err)
 		settings := function.Settings
-		settings.Window, settings.Tumbling = 0, 0 // what fits the filters, at once
+		settings.Window, settings.Tumbling = 0, 0 // deliver records at once
 		w.mappings[name], err = eventsource.Start(eventsource.Config{
 			StreamARN: table.StreamARN, Streams: e.Streams(), Settings: settings, Expired: w.sweeper.Deleted,
 			Invoke: w.list(name),
@@ -137,7 +137,7 @@ func itemKey(pk, sk string) map[string]types.AttributeValue {
 		item.AttrSK: &types.AttributeValueMemberS{Value: sk}}
 }
 
-// put writes an item; expires is its ttl in epoch seconds, 0 is none.
+// put writes an item. expires is its ttl in epoch seconds; 0: none.
 func (w *world) put(pk, sk string, expires int64) {
 	w.t.Helper()
 	it := itemKey(pk, sk)
