@@ -32,7 +32,7 @@ const (
 var spent = streams.Alert{ID: "0f", Table: "limits", Namespace: "ns", Entity: `team "a" & b=<c>`, Resource: "gpt/4",
 	Limit: "budget", Percent: 80, Spent: 401, Quota: 500, ResetsAt: time.Date(2026, 12, 1, 0, 0, 0, 5e6, time.UTC)}
 
-// service is an HTTP server in the place of EventBridge and SNS. It takes what is signed rightly.
+// service is an HTTP server in place of EventBridge and SNS. It accepts correctly signed requests.
 type service struct {
 	*httptest.Server
 	identity aws.Credentials
@@ -63,7 +63,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// authorization signs what has arrived once more.
+// authorization signs a received request again.
 func (s *service) authorization(t *testing.T, r *http.Request, body []byte) string {
 	t.Helper()
 	again, err := http.NewRequestWithContext(t.Context(), r.Method, s.URL+r.URL.Path, strings.NewReader(string(body)))
@@ -82,7 +82,7 @@ func (s *service) authorization(t *testing.T, r *http.Request, body []byte) stri
 	return again.Header.Get("Authorization")
 }
 
-// send sends an alert as the configured function does.
+// send sends an alert like the configured function.
 func (s *service) send(t *testing.T, ctx context.Context, target string) error {
 	t.Helper()
 	env := map[string]string{function.EnvTableName: "limits", function.EnvAlertTargetARN: target}
@@ -122,7 +122,7 @@ func TestAlertIsAnEvent(t *testing.T) {
 	}
 }
 
-// A message is what chats show: version, source and content as they demand them, nothing but texts in it.
+// A message has the form of chat notifications: version, source and content, with text fields only.
 func TestAlertIsAMessage(t *testing.T) {
 	s := newService(t)
 	s.answer = says(200, `<PublishResponse/>`)
@@ -157,8 +157,9 @@ func TestAlertIsAMessage(t *testing.T) {
 	}
 }
 
-// Only an answer that says so is a success. What no repetition mends is refused; all else may be repeated.
-func TestAnswersOfTargets(t *testing.T) {
+// Only an answer that reports success is one. An error that no retry can help is refused; any other
+// may be retried.
+func TestOnlyReportedSuccessesSucceed(t *testing.T) {
 	s := newService(t)
 	const taken, again, refused = "taken", "again", "refused"
 	for _, c := range []struct {
@@ -170,7 +171,7 @@ func TestAnswersOfTargets(t *testing.T) {
 			`{"FailedEntryCount":1,"Entries":[{"ErrorCode":"ThrottlingException"}]}`), again},
 		{"an entry that is forbidden", bus, says(200,
 			`{"FailedEntryCount":1,"Entries":[{"ErrorCode":"AccessDeniedException"}]}`), refused},
-		{"an answer that is none", bus, says(200, `<html>`), again},
+		{"an invalid answer", bus, says(200, `<html>`), again},
 		{"an answer without a count", bus, says(200, `{}`), again},
 		{"throttled", bus, says(400, `{"__type":"ThrottlingException"}`), again},
 		{"down", bus, says(500, `{"FailedEntryCount":0}`), again},
@@ -182,7 +183,7 @@ func TestAnswersOfTargets(t *testing.T) {
 		{"throttled", topic, says(429, `<Code>Throttled</Code>`), again},
 		{"no such topic", topic, says(404, `<Code>NotFound</Code>`), refused},
 		{"forbidden", topic, says(403, `<Code>AuthorizationError</Code>`), refused},
-		{"no right on its key", topic, says(400, `<Code>KMSAccessDenied</Code>`), refused},
+		{"no permission for its key", topic, says(400, `<Code>KMSAccessDenied</Code>`), refused},
 		{"moved", topic, says(301, ``), again},
 		{"cut off", topic, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "9")
@@ -206,7 +207,8 @@ func TestAnswersOfTargets(t *testing.T) {
 	}
 }
 
-// A call ends with its context, and one that reaches nobody, or cannot be signed or written, is an error.
+// A call ends with its context. If it reaches no server, or cannot be signed or encoded, it is an
+// error.
 func TestAlertsWithoutAnAnswerFail(t *testing.T) {
 	s := newService(t)
 	over, cancel := context.WithCancel(t.Context())
@@ -221,7 +223,7 @@ func TestAlertsWithoutAnAnswerFail(t *testing.T) {
 	}
 	to, err := newTarget(bus, aws.Config{})
 	check.Must(t, err)
-	late := streams.Alert{ResetsAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} // no JSON has that
+	late := streams.Alert{ResetsAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)} // JSON has no such year
 	if _, ok := errors.AsType[*json.MarshalerError](to.send(t.Context(), late)); !ok {
 		t.Error("sent what cannot be written")
 	}
@@ -231,7 +233,7 @@ func TestAlertsWithoutAnAnswerFail(t *testing.T) {
 	}
 }
 
-func TestWhereTargetsAre(t *testing.T) {
+func TestARNsDetermineTheTarget(t *testing.T) {
 	for text, want := range map[string]string{
 		bus: "https://events.eu-west-1.amazonaws.com", topic: "https://sns.eu-west-1.amazonaws.com",
 		"arn:aws-us-gov:sns:us-gov-west-1:123456789012:a": "https://sns.us-gov-west-1.amazonaws.com",

@@ -24,14 +24,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/streams"
 )
 
-// started is newAggregator with an environment, and a region.
+// started runs newAggregator with an environment and a region.
 func started(t *testing.T, env map[string]string) (*streams.Aggregator, error) {
 	t.Helper()
 	t.Setenv("AWS_REGION", "eu-central-1")
 	return newAggregator(func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
 }
 
-// What internal/function accepts, the aggregator accepts: at both ends of every range.
+// The aggregator accepts what internal/function accepts, at both ends of every range.
 func TestEveryConfigurationStarts(t *testing.T) {
 	for _, env := range []map[string]string{
 		{},
@@ -48,7 +48,7 @@ func TestEveryConfigurationStarts(t *testing.T) {
 	}
 }
 
-// The aggregator gets all of the configuration: each variable that is set changes its options.
+// Each variable that is set changes the aggregator's options.
 func TestEveryVariableIsAnOption(t *testing.T) {
 	const required = "limits"
 	bare := map[string]string{function.EnvTableName: required}
@@ -81,11 +81,11 @@ func TestStartNamesEveryMistake(t *testing.T) {
 	check.Says(t, err, `AWS_REGION="": want the region of the table`)
 }
 
-// As many writes as may be in flight find a connection that is open already, after the first round.
+// After the first round, every write that may be in flight has an open connection.
 func TestConnectionsAreKept(t *testing.T) {
 	const writes = 256
 	var opened atomic.Int64
-	together := make(chan struct{}, writes) // a round answers when all of it have asked
+	together := make(chan struct{}, writes) // a round is answered when all requests have arrived
 	release := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		together <- struct{}{}
@@ -129,8 +129,9 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// The aggregator's own client of the table keeps them too, and never fewer than the SDK would.
-func TestTheTableIsCalledByThatClient(t *testing.T) {
+// The aggregator's own client of the table keeps as many connections, and at least the SDK's
+// number.
+func TestTheTablesClientKeepsConnections(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	for writes, want := range map[string]int{"1": awshttp.DefaultHTTPTransportMaxIdleConnsPerHost, "256": 256} {
 		env := map[string]string{function.EnvTableName: "limits", function.EnvWriteConcurrency: writes}
@@ -144,7 +145,7 @@ func TestTheTableIsCalledByThatClient(t *testing.T) {
 	}
 }
 
-// bucket is an S3 that remembers the last object, and fails if it is told to.
+// bucket is an S3 that remembers the last object, and can be made to fail.
 type bucket struct {
 	in   *s3.PutObjectInput
 	body string

@@ -17,7 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// firstBatch is what a process says about a batch of one malformed record, and what it asks of S3.
+// firstBatch returns a process's response, metrics and log for a batch of one malformed record, and
+// its puts to S3.
 func firstBatch(t *testing.T, env map[string]string) (response, metrics, log string, puts []string) {
 	t.Helper()
 	asked := make(chan string, 10)
@@ -54,9 +55,8 @@ func firstBatch(t *testing.T, env map[string]string) (response, metrics, log str
 	return string(out), string(told), said.String(), puts
 }
 
-// What a process is built of reaches its first batch: the bucket of malformed records, the log, the
-// metrics on stdout, and the name that they have. Without a bucket the record is not done, and
-// nothing is asked of S3.
+// The parts of a process reach its first batch: the bucket of malformed records, the log, the
+// metrics on stdout, and their name. Without a bucket the record is not done, and S3 is not called.
 func TestTheFirstBatch(t *testing.T) {
 	env := map[string]string{function.EnvTableName: "limits", "AWS_LAMBDA_FUNCTION_NAME": "fold",
 		"AWS_LAMBDA_LOG_LEVEL": "ERROR"}
@@ -82,7 +82,7 @@ func TestTheFirstBatch(t *testing.T) {
 	}
 }
 
-// The memory has a limit, unless the environment names one.
+// The memory has a limit, unless the environment sets one.
 func TestTheMemoryIsLimited(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	t.Setenv("GOMEMLIMIT", "1GiB")

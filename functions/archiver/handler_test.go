@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// batch is a payload of expired audit events with sequence numbers from..to-1.
-// Every tenth is malformed, every tenth a manual delete.
+// batch returns a payload of expired audit events with sequence numbers from..to-1. Every tenth
+// record is malformed, and every tenth is a manual delete.
 func batch(from, to int) []byte {
 	var records []string
 	for i := from; i < to; i++ {
@@ -44,7 +44,7 @@ func batch(from, to int) []byte {
 
 func eventID(i int) string { return fmt.Sprintf("01EVENT%06d", i) }
 
-// isKey reports whether an object key is that of event i or of malformed record i.
+// isKey reports whether an object key belongs to event i or malformed record i.
 func isKey(key string, i int) bool {
 	return strings.Contains(key, eventID(i)) || strings.Contains(key, fmt.Sprintf("/%d-", i))
 }
@@ -62,8 +62,8 @@ func resumeAt(i int) string {
 
 const allDone = `{"batchItemFailures":[]}`
 
-// checkArchive demands every event of from..to-1 exactly once by id, every
-// malformed record kept once, and no manual delete.
+// checkArchive requires every event of from..to-1 exactly once by id, every malformed record once,
+// and no manual delete.
 func checkArchive(t *testing.T, s *store, from, to int) {
 	t.Helper()
 	count, kept := map[string]int{}, 0
@@ -134,8 +134,9 @@ func when(yes bool, f fault) fault {
 	return healthy
 }
 
-// A put that met another one of its object, as two deliveries make, and one whose answer was lost are repeated
-// by the client at once. What the repetition finds there the function does not claim to have written.
+// The client repeats a put at once if it met another put of its object, as two deliveries may
+// cause, or if its answer was lost. If the object exists by then, the function does not count it as
+// written.
 func TestPutsAreRepeatedWithinTheInvocation(t *testing.T) {
 	for _, c := range []struct {
 		first            fault
@@ -161,7 +162,7 @@ func TestPutsAreRepeatedWithinTheInvocation(t *testing.T) {
 	}
 }
 
-// A batch tells what became of it, how many bytes it has stored, and a put that failed names its object.
+// A batch logs its result and the stored bytes. A failed put names its object.
 func TestBatchesLogTheirResult(t *testing.T) {
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
@@ -188,7 +189,7 @@ func TestBatchesLogTheirResult(t *testing.T) {
 	}
 }
 
-func TestAfterAFailureNothingFurtherIsBegun(t *testing.T) {
+func TestFailuresStopFurtherPuts(t *testing.T) {
 	s := newStore(t)
 	h, metrics := s.handler(t, 1)
 	s.failing(func(string) fault { return refused })
@@ -201,15 +202,15 @@ func TestAfterAFailureNothingFurtherIsBegun(t *testing.T) {
 	}
 }
 
-// However Lambda cuts, repeats and resumes, and whatever S3 does meanwhile, every
-// event is archived once when all has been acknowledged.
-func TestRedeliveryInAnyCut(t *testing.T) {
+// However Lambda cuts, repeats and resumes batches, and whatever S3 does, every event is archived
+// once when everything is acknowledged.
+func TestRedeliveriesInAnyCutArchiveOnce(t *testing.T) {
 	s := newStore(t)
 	h, _ := s.handler(t, 1)
 	h.log = slog.New(slog.DiscardHandler)
 	rng, faults := rand.New(rand.NewPCG(7, 8)), rand.New(rand.NewPCG(9, 10))
 	const from, to = 100, 160
-	s.failing(func(string) fault { // called by one put at a time
+	s.failing(func(string) fault { // called for one put at a time
 		return [...]fault{healthy, healthy, healthy, healthy, healthy, refused, lost}[faults.IntN(7)]
 	})
 	deliveries, at := 0, from
@@ -241,7 +242,7 @@ func TestRedeliveryInAnyCut(t *testing.T) {
 	checkArchive(t, s, from, to)
 }
 
-// hanging is a putter that answers nothing for one event until the caller gives up.
+// hanging is a putter that never answers for one event.
 type hanging int
 
 func (n hanging) PutObject(ctx context.Context, in *s3.PutObjectInput,
@@ -253,8 +254,7 @@ func (n hanging) PutObject(ctx context.Context, in *s3.PutObjectInput,
 	return &s3.PutObjectOutput{}, nil
 }
 
-// When the deadline nears, what hangs and what was not begun is reported as
-// not done, with time to spare.
+// When the deadline is near, puts that hang or were not started are reported as not done, in time.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var metrics bytes.Buffer
@@ -281,8 +281,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// A record without sequence number cannot be named, so the whole batch comes again.
-func TestUnnameableRecordRepeatsTheBatch(t *testing.T) {
+// A record without a sequence number cannot be named, so the whole batch is repeated.
+func TestRecordsWithoutNumberRepeatTheBatch(t *testing.T) {
 	s := newStore(t)
 	h, _ := s.handler(t, 1)
 	payload := bytes.Replace(batch(100, 103), []byte(`"SequenceNumber":"102",`), nil, 1)
@@ -290,8 +290,8 @@ func TestUnnameableRecordRepeatsTheBatch(t *testing.T) {
 	check.Equal(t, handle(t, h, t.Context(), payload), `{"batchItemFailures":[{"itemIdentifier":""}]}`, "response")
 }
 
-// An archived event cannot be replaced, not even by an item that claims its key;
-// and what such an item says is not lost either. Both come in any company.
+// An archived event cannot be replaced, even by an item with the same key. The content of such an
+// item is not lost either. Both may come in any order and batch.
 func TestArchivedEventStays(t *testing.T) {
 	event := batch(100, 101)
 	forged := bytes.Replace(event, []byte("limits_set"), []byte("nothing_happened"), 1)

@@ -24,7 +24,7 @@ import (
 
 const testBucket = "audit-archive"
 
-// fault is what happens to a put of the given key.
+// fault is a fault of a put.
 type fault int
 
 const (
@@ -34,9 +34,9 @@ const (
 	met           // not stored, answered with 409: another put of the key is under way
 )
 
-// store is the part of S3 that the archiver uses, in this process: PutObject,
-// unconditional or only if there is no such object. Its puts can be made to fail.
-// The end-to-end tests run the built function on a whole S3 emulator.
+// store is an in-process substitute for the part of S3 that the archiver uses: PutObject,
+// unconditional or only if the object is new. Its puts can be made to fail. The end-to-end tests
+// run the built function on a complete S3 emulator.
 type store struct {
 	*httptest.Server
 
@@ -62,7 +62,7 @@ func (s *store) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client went away before it had sent all
+		return // the client left before it had sent everything
 	}
 	switch s.arrived(key) {
 	case healthy:
@@ -77,7 +77,7 @@ func (s *store) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// put stores an object, unless If-None-Match is "*" and there is one.
+// put stores an object. With If-None-Match "*", the object must not exist.
 func (s *store) put(w http.ResponseWriter, key string, body []byte, h http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *store) arrived(key string) fault {
 	return s.decide(key)
 }
 
-// failing sets what happens to puts from now on and forgets those seen.
+// failing sets the faults of puts from now on, and forgets earlier puts.
 func (s *store) failing(decide func(key string) fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,12 +116,12 @@ func (s *store) putCount() int {
 	return len(s.puts)
 }
 
-// object is a stored object as a reader sees it.
+// object is a stored object as read.
 type object struct {
 	Key, Type, Encoding, Text string
 }
 
-// objects returns what is stored, by key, as a reader sees it.
+// objects returns the stored objects, sorted by key.
 func (s *store) objects(t *testing.T) []object {
 	t.Helper()
 	s.mu.Lock()
@@ -144,8 +144,7 @@ func gunzip(t *testing.T, body []byte) string {
 	return string(text)
 }
 
-// client is the client of the function, with this many attempts per put and no
-// pause between them.
+// client returns the function's client, with this many attempts per put and no pauses.
 func (s *store) client(attempts int) *s3.Client {
 	return newClient(aws.Config{
 		Region:       "eu-central-1",
@@ -161,7 +160,7 @@ func (s *store) client(attempts int) *s3.Client {
 	})
 }
 
-// handler is a handler on the emulator. The metric line goes to the buffer.
+// handler returns a handler on the store. The metric line goes to the buffer.
 func (s *store) handler(t *testing.T, attempts int) (*handler, *bytes.Buffer) {
 	var metrics bytes.Buffer
 	return &handler{

@@ -51,7 +51,7 @@ func opened(t *testing.T, db *memdynamo.DB) *admin.Namespace {
 	return ns
 }
 
-// stored returns the limits of the namespace "default", a line per scope.
+// stored returns the limits of the namespace "default", one line per scope.
 func stored(t *testing.T, db *memdynamo.DB) string {
 	t.Helper()
 	db.SetHook(nil)
@@ -76,9 +76,9 @@ const (
 		"acme/gpt-4 [] default"
 )
 
-// What is declared is applied, what no manifest declares any more is deleted, and a stack without manifests
-// changes no limits. Each change is recorded as one of the stack, and logged; what was stored already is
-// not among them.
+// Declared limits are applied. Limits that no manifest declares any more are deleted. A stack
+// without manifests changes no limits. Each change is recorded under the stack's name and logged.
+// Limits that were already stored are not changes.
 func TestManifestsAreApplied(t *testing.T) {
 	h, db := rig(t)
 	var log bytes.Buffer
@@ -115,8 +115,8 @@ func TestManifestsAreApplied(t *testing.T) {
 	check.Equal(t, n, 7)
 }
 
-// Somebody else applies a manifest meanwhile, once: the deployment plans anew.
-func TestAManifestThatMeetsAnotherOne(t *testing.T) {
+// Another process applies a manifest at the same time, once. Then the deployment plans again.
+func TestConflictingManifestsArePlannedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, db := rig(t)
 		ask(t, h, event(cfn.RequestCreate, "default"))
@@ -139,7 +139,7 @@ func TestAManifestThatMeetsAnotherOne(t *testing.T) {
 			return true, nil
 		})
 		e := declaring(cfn.RequestUpdate, someLimits)
-		e.ResourceProperties[function.SetupAuditRetention] = "0" // so that the first write is the manifest's
+		e.ResourceProperties[function.SetupAuditRetention] = "0" // so that the manifest is the first write
 		ask(t, h, e)
 		if got := stored(t, db); got != afterSome || !met {
 			t.Errorf("met %t\n%s\nwant\n%s", met, got, afterSome)
@@ -163,16 +163,17 @@ func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
 			t.Errorf("%q: limits %s", text, got)
 		}
 	}
-	h, db := rig(t) // behind one that could be applied
+	h, db := rig(t) // after one that could be applied
 	_, _, err := h.Handle(t.Context(), declaring(cfn.RequestCreate, someLimits, "namespace: default\nlimits: {}"))
 	if got := stored(t, db); err == nil || strings.Contains(got, "per") {
 		t.Errorf("error %v, limits %s", err, got)
 	}
 }
 
-// A manifest for which there is no time, 20 ms for each change, changes nothing and says what to do; one
-// that fits is applied, and so is one that is stored already. The last five seconds are for the answer.
-func TestManifestsForWhichThereIsNoTime(t *testing.T) {
+// A manifest needs 20 ms for each change. If the time is too short, nothing changes, and the error
+// says what to do. If the time is enough, or everything is stored already, it succeeds. The last
+// five seconds are for the answer.
+func TestManifestsNeedTimeForTheirChanges(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("namespace: default\nentities:\n")
 	for i := range 200 {

@@ -33,8 +33,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Failures that another try may mend are repeated; others are reported at once. A table that refuses
-// rights, or does not answer, is waited for.
+// Failures that a retry may resolve are repeated; others are reported at once. The function waits
+// for a table that refuses permissions or does not answer.
 func TestSetupIsRepeatedWhileThatMayHelp(t *testing.T) {
 	kind := func(k store.Kind) error { return fmt.Errorf("namespace: %w", memdynamo.Fail(k)) }
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestSetupIsRepeatedWhileThatMayHelp(t *testing.T) {
 				t.Errorf("%s: %d calls, and the table may be throttled", name, calls)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // a pause may be shorter than any time that is left
+			cancel() // a pause may be shorter than any time left
 			calls = 0
 			err = repeat(ctx, func() error { calls++; return kind(store.Throttled) })
 			if calls != 1 || store.KindOf(err) != store.Throttled {
@@ -72,8 +72,8 @@ func TestSetupIsRepeatedWhileThatMayHelp(t *testing.T) {
 	}
 }
 
-// A handler that is called off ends, whatever time is left, and whichever call it is at.
-func TestAHandlerThatIsCalledOff(t *testing.T) {
+// A cancelled handler ends, whatever the time left, and whatever call it makes.
+func TestCancelledHandlersEnd(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		synctest.Test(t, func(t *testing.T) {
 			h, db := rig(t)
@@ -98,12 +98,12 @@ func TestAHandlerThatIsCalledOff(t *testing.T) {
 	}
 }
 
-// requestID is what the context of a request has, and each of its log lines.
+// requestID is in the context of a request, and in each of its log lines.
 type requestID struct{}
 
 type logOfARequest struct {
 	slog.Handler
-	strange *[]string // lines without it
+	strange *[]string // lines without the id
 }
 
 func (l logOfARequest) Handle(ctx context.Context, line slog.Record) error {
@@ -113,8 +113,8 @@ func (l logOfARequest) Handle(ctx context.Context, line slog.Record) error {
 	return l.Handler.Handle(ctx, line)
 }
 
-// What is logged has the context of its request, and so its id.
-func TestLogLinesAreOfTheirRequest(t *testing.T) {
+// Log lines have the context of their request, and so its id.
+func TestLogLinesHaveTheIDOfTheirRequest(t *testing.T) {
 	h, _ := rig(t)
 	var strange []string
 	h.log = slog.New(logOfARequest{h.log.Handler(), &strange})
@@ -127,9 +127,10 @@ func TestLogLinesAreOfTheirRequest(t *testing.T) {
 	}
 }
 
-// Buckets that were not reached at first are reached before the deployment is done, or it fails: those
-// that cannot be listed, and those of a change that is stored although no answer says so.
-func TestBucketsThatWereNotReached(t *testing.T) {
+// Buckets that were not reached at first are reached before the deployment succeeds, or it fails.
+// That includes buckets that cannot be listed, and buckets of a change that is stored without an
+// answer.
+func TestUnreachedBucketsAreReachedLater(t *testing.T) {
 	const (
 		systemLimits = `
 namespace: default
@@ -142,7 +143,7 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 		at := layout.EntityConfigKey(id, "acme", "gpt-4")
 		return slices.ContainsFunc(op.Writes, func(w item.Write) bool { return w.Target() == at })
 	}
-	failed := map[bool]bool{} // by whether it is a query
+	failed := map[bool]bool{} // by whether the call is a query
 	once := func(op memdynamo.Op, id string) bool {
 		first := (query(op, id) || change(op, id)) && !failed[query(op, id)]
 		failed[query(op, id)] = failed[query(op, id)] || first
@@ -153,8 +154,8 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 		entity      string // of the bucket
 		fails       func(op memdynamo.Op, id string) bool
 		times       int
-		stored      bool // the call is carried out, and its answer lost
-		changes     int  // that the log counts; 0: the deployment fails
+		stored      bool // the call takes effect, but its answer is lost
+		changes     int  // logged; 0: the deployment fails
 		want        int64
 	}{
 		"listed late":            {"", someLimits, "other", query, 4, false, 3, 40_000},
@@ -203,8 +204,8 @@ system: {on_unavailable: allow, limits: {rpm: {capacity: 100}}}
 	}
 }
 
-// The environment names the table; nothing else is needed, and nobody is asked.
-func TestTheHandlerOfAnEnvironment(t *testing.T) {
+// The environment names the table. Nothing else is needed, and nothing is called.
+func TestTheEnvironmentNamesTheTable(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	log := slog.New(slog.DiscardHandler)
 	h, err := newHandler(func(k string) string { return map[string]string{"TABLE_NAME": "limits"}[k] }, log)
@@ -214,7 +215,7 @@ func TestTheHandlerOfAnEnvironment(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := h.check(over, ""); !errors.Is(err, context.Canceled) { // the request's end is the end of the look
+	if err := h.check(over, ""); !errors.Is(err, context.Canceled) { // the check ends with the request
 		t.Errorf("a look after the end: %v", err)
 	}
 	db := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

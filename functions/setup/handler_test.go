@@ -39,7 +39,7 @@ func rig(t *testing.T) (*handler, *memdynamo.DB) {
 		log:   slog.New(slog.NewTextHandler(t.Output(), nil))}, db
 }
 
-// twin is what admin knows a table in memory by.
+// twin is a table in memory for admin.
 type twin struct {
 	admin.DynamoDB // nil
 	store.Lister
@@ -73,7 +73,7 @@ func read(t *testing.T, db *memdynamo.DB, k item.Key) item.Item {
 	return items[0]
 }
 
-// complete looks at everything that a table must have after a deployment.
+// complete checks everything that a table must have after a deployment.
 func complete(t *testing.T, db *memdynamo.DB, ids map[string]string) {
 	t.Helper()
 	v, err := config.DecodeVersion(read(t, db, layout.VersionKey()))
@@ -108,8 +108,8 @@ func TestSetUpIsIdempotent(t *testing.T) {
 	complete(t, db, again)
 }
 
-// Of how many days audit events are kept is stored from one day on; zero leaves it alone.
-func TestDaysOfAuditEvents(t *testing.T) {
+// The retention of audit events is stored from one day on. Zero leaves it unchanged.
+func TestZeroDaysLeaveTheRetention(t *testing.T) {
 	for _, days := range []string{"0", "1", "90"} {
 		h, db := rig(t)
 		e := event(cfn.RequestCreate, "default")
@@ -122,9 +122,9 @@ func TestDaysOfAuditEvents(t *testing.T) {
 	}
 }
 
-// Every call fails in every way: once, for as long as rights that a deployment brings may take to arrive, and for
-// good. What ends is made up for. Else the error says what could not be set up, and the next deployment makes up for
-// it.
+// Every call fails in every way: once, as long as a deployment's permissions may take to arrive,
+// and forever. Failures that end are made up for. Otherwise the error says what could not be set
+// up, and the next deployment does it.
 func TestEveryCallFailsInEveryWay(t *testing.T) {
 	for name, f := range map[string]struct {
 		apply bool
@@ -180,7 +180,7 @@ func TestEveryCallFailsInEveryWay(t *testing.T) {
 	}
 }
 
-// An error names what could not be set up, and what came before it stays.
+// An error names what could not be set up. Everything before it stays.
 func TestSetupErrorsNameTheirCause(t *testing.T) {
 	for want, breaks := range map[string]func(h *handler, db *memdynamo.DB){
 		`DescribeTable: unavailable: access denied`: func(h *handler, _ *memdynamo.DB) {
@@ -213,7 +213,7 @@ func TestSetupErrorsNameTheirCause(t *testing.T) {
 	}
 }
 
-// fail has the calls fail that which picks.
+// fail makes the selected calls fail.
 func fail(db *memdynamo.DB, which func(memdynamo.Op) bool) {
 	db.SetHook(func(op memdynamo.Op) (bool, error) {
 		if which(op) {
@@ -241,8 +241,8 @@ func TestAnotherDeploymentIsFaster(t *testing.T) {
 	})
 }
 
-// An old aggregator of Python is taken out of the version record; the record of 0.17 stays whole.
-func TestAggregatorOfOthersIsDisowned(t *testing.T) {
+// A Python aggregator's entry is removed from the version record. A record of 0.17 stays complete.
+func TestPythonAggregatorsLeaveTheVersionRecord(t *testing.T) {
 	for was, is := range map[string]string{"0.10.3": "", "0.17.0": "0.17.0"} {
 		h, db := rig(t)
 		old := config.Version{Schema: "0.10.0", Lambda: was, ClientMin: "0.0.0", UpdatedAt: layout.Timestamp(now)}
@@ -255,8 +255,8 @@ func TestAggregatorOfOthersIsDisowned(t *testing.T) {
 	}
 }
 
-// A request that is none, or asks for a namespace that a stack cannot have, fails before the table is
-// looked at. Only a deletion is answered without a look at what it asks for.
+// An invalid request, or one for an invalid namespace, fails before any call of the table. A
+// deletion is answered without checking its properties.
 func TestInvalidRequestsFailBeforeTheTable(t *testing.T) {
 	for _, c := range []struct {
 		e    cfn.Event
@@ -280,7 +280,8 @@ func TestInvalidRequestsFailBeforeTheTable(t *testing.T) {
 	}
 }
 
-// TestATableOfAnotherShapeIsRefused before anything is written, with what is wrong.
+// TestATableOfAnotherShapeIsRefused: a table with another schema is refused before anything is
+// written, with the differences.
 func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 	wrong := &limitertable.DiffError{Table: "limits",
 		Diffs: []string{"stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES"}}
@@ -299,7 +300,7 @@ func TestATableOfAnotherShapeIsRefused(t *testing.T) {
 	}
 }
 
-// described is a table as DynamoDB describes it.
+// described is a table with a fixed description.
 type described struct {
 	limitertable.DynamoDB // nil
 	table                 types.TableDescription
@@ -315,8 +316,8 @@ func (described) DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiv
 	return &dynamodb.DescribeTimeToLiveOutput{}, nil
 }
 
-// Ids of more namespaces than fit into an answer of CloudFormation are left out of it.
-func TestIDsOfManyNamespaces(t *testing.T) {
+// Ids are left out if they do not fit into an answer of CloudFormation.
+func TestIDsThatDoNotFitAreLeftOut(t *testing.T) {
 	for last, listed := range map[int]bool{1: true, 36: true, 37: false, 43: false} { // letters of the last name
 		h, _ := rig(t)
 		var names []any
@@ -337,7 +338,7 @@ const (
 	present = "arn:aws:dynamodb:eu-west-1:123456789012:table/limits/stream/2026-02-01T00:00:00.000"
 )
 
-// asDeployed is a table as it must be, before time to live is switched on.
+// asDeployed is the description of a correct table, before time to live is enabled.
 func asDeployed() types.TableDescription {
 	must := limitertable.Deployed()
 	d := types.TableDescription{
@@ -352,14 +353,14 @@ func asDeployed() types.TableDescription {
 	return d
 }
 
-// TestStreamsThatAreWrongAreRefused with a sentence: one without the images that are needed,
-// and one that the table does not write to any more.
-func TestStreamsThatAreWrongAreRefused(t *testing.T) {
+// TestWrongStreamsAreRefused: a stream without the needed images is refused, and so is one
+// that the table no longer writes to.
+func TestWrongStreamsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		view     types.StreamViewType
 		off      bool
 		read     string // the stream that the functions read
-		problems string // "": accepted
+		problems string // empty: accepted
 	}{
 		{"NEW_AND_OLD_IMAGES", false, present, ""},
 		{"NEW_AND_OLD_IMAGES", false, "", ""},

@@ -15,9 +15,10 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// CloudFormation reads up to 4,096 bytes of an answer. One that is longer fails the deployment without the
-// reason. Ten steps that are refused are longer: DynamoDB names who asked, what for, and why not.
-func TestAnAnswerIsNeverTooLong(t *testing.T) {
+// CloudFormation reads up to 4,096 bytes of an answer. A longer answer fails the deployment without
+// the reason. Ten refused steps are longer, because DynamoDB names the caller, the action and the
+// reason.
+func TestAnswersAreNeverTooLong(t *testing.T) {
 	var answer []byte
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
