@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/function"
 )
 
-// TestOptionsMatchTheAggregatorsBounds holds the bounds and defaults of the options
-// to those that the function itself checks its environment by.
+// TestOptionsMatchTheAggregatorsBounds compares the bounds and defaults of the options with those
+// that the function enforces.
 func TestOptionsMatchTheAggregatorsBounds(t *testing.T) {
 	var parsed function.Aggregator
 	accepts := func(variable, value string) bool {
@@ -33,7 +33,7 @@ func TestOptionsMatchTheAggregatorsBounds(t *testing.T) {
 		for _, n := range []int{-1, 1, 2, 3, 256, 257, 1024, 2048, 3650, 3651, 86_400, 86_401} {
 			_, err := option.Set(&cdk.Props{}, o.key, fmt.Sprint(n))
 			if takes := accepts(o.variable, strconv.Itoa(n)); takes != (err == nil) {
-				t.Errorf("%s %d: the function accepts it: %v, the option: %v", o.key, n, takes, err)
+				t.Errorf("%s %d: accepted by the function: %v, by the option: %v", o.key, n, takes, err)
 			}
 		}
 		if !accepts(o.variable, "") {

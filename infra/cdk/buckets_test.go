@@ -8,9 +8,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// An archive that is no longer versioned still has versions. Without a rule they would be kept for good, and
-// so would the objects of that time, which S3 makes versions of when they expire.
-func TestVersionsExpireWhereObjectsDo(t *testing.T) {
+// An archive that is no longer versioned still has versions. Without a rule they would be kept
+// forever. So would the objects from the versioned time, which become versions when they expire.
+func TestVersionsExpireLikeObjects(t *testing.T) {
 	s := newStacks(t)
 	s.props.ArchiveExpiryDays = 365
 	cdk.New(s.limits, "Limits", &s.props)

@@ -10,12 +10,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// TestFunctionsAreBuiltFromTheSource: without programs of their own, properties
-// mean those of the required version.
+// TestFunctionsAreBuiltFromTheSource: if properties name no programs, the functions of the required
+// version are built.
 func TestFunctionsAreBuiltFromTheSource(t *testing.T) {
 	compiled, err := goTool("", "env", "GOCACHE")
 	check.Must(t, err)
-	t.Setenv("GOCACHE", compiled) // which would be in the next one, and empty
+	t.Setenv("GOCACHE", compiled) // the next test would have this folder, empty
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, err := build("archiver")
 	check.Must(t, err)

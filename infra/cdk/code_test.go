@@ -2,8 +2,8 @@ package cdk
 
 import "testing"
 
-// TestVersionsShareNoProgram: the source of each version has a folder of its own in the cache
-// of modules, and so do its programs.
+// TestVersionsShareNoProgram: each version's source has its own folder in the module cache, and so
+// do its programs.
 func TestVersionsShareNoProgram(t *testing.T) {
 	seen := map[string]bool{}
 	for _, source := range []string{"/mod/zae-limiter-go@v0.9.0", "/mod/zae-limiter-go@v0.10.0"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// existing is a table as the stack makes it, with changes.
+// existing is a table as the stack creates it, with changes.
 func existing(in constructs.Construct, change func(*awsdynamodb.TableProps)) awsdynamodb.Table {
 	key := func(name string) *awsdynamodb.Attribute {
 		return &awsdynamodb.Attribute{Name: jsii.String(name), Type: awsdynamodb.AttributeType_STRING}
@@ -37,7 +37,7 @@ func existing(in constructs.Construct, change func(*awsdynamodb.TableProps)) aws
 	return t
 }
 
-// global is such a table as CDK's other construct makes it.
+// global is such a table created by CDK's other construct.
 func global(in constructs.Construct, replicas ...string) awsdynamodb.TableV2 {
 	key := func(name string) *awsdynamodb.Attribute {
 		return &awsdynamodb.Attribute{Name: jsii.String(name), Type: awsdynamodb.AttributeType_STRING}
@@ -58,8 +58,9 @@ func global(in constructs.Construct, replicas ...string) awsdynamodb.TableV2 {
 	return t
 }
 
-// A table of this app that cannot work is refused at synthesis, and one that is in danger warned of.
-func TestExistingTablesAreLookedAt(t *testing.T) {
+// An existing table in this app that cannot work is refused at synthesis. One at risk causes a
+// warning.
+func TestExistingTablesAreChecked(t *testing.T) {
 	const both, archiver, none = 0, 1, 2 // functions that the stream feeds
 	type props = awsdynamodb.TableProps
 	like := func(change func(*props)) func(awscdk.Stack) awsdynamodb.ITable {
@@ -69,16 +70,16 @@ func TestExistingTablesAreLookedAt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		table func(in awscdk.Stack) awsdynamodb.ITable
-		fails string // empty: it is accepted
-		warns string // empty: there is no warning
+		fails string // empty: accepted
+		warns string // empty: no warning
 		feeds int
 	}{
 		{"as it must be", like(nil), "", "", both},
 		{"keys only", keysOnly, "ExistingTable: stream: is KEYS_ONLY, must be NEW_AND_OLD_IMAGES", "", both},
 		{"new images only", like(func(p *props) { p.Stream = awsdynamodb.StreamViewType_NEW_IMAGE }),
 			"stream: is NEW_IMAGE", "", both},
-		{"keys only, of which the archiver alone is fed", keysOnly, "ExistingTable: stream: is KEYS_ONLY", "", archiver},
-		{"keys only, of which nothing is fed", keysOnly, "", "", none},
+		{"keys only, for the archiver alone", keysOnly, "ExistingTable: stream: is KEYS_ONLY", "", archiver},
+		{"keys only, for no function", keysOnly, "", "", none},
 		{"without a time to live", like(func(p *props) { p.TimeToLiveAttribute = nil }),
 			"", "no time to live by \"ttl\"", both},
 		{"with another time to live", like(func(p *props) { p.TimeToLiveAttribute = jsii.String("expires") }),
@@ -126,7 +127,7 @@ func TestExistingTablesAreLookedAt(t *testing.T) {
 	}
 }
 
-// warnings looks for the warnings of a stack: none, or one that says so.
+// warnings checks the warnings of a stack: none if want is empty, otherwise one with want.
 func warnings(t *testing.T, in awscdk.Stack, want string) {
 	t.Helper()
 	found := func(m assertions.Matcher) int {
@@ -141,8 +142,8 @@ func warnings(t *testing.T, in awscdk.Stack, want string) {
 	}
 }
 
-// A table without deletion protection is warned of, unless it is to go with the stack.
-func TestDeletionProtectionIsMissed(t *testing.T) {
+// A table without deletion protection causes a warning, unless it is deleted with the stack.
+func TestMissingDeletionProtectionCausesAWarning(t *testing.T) {
 	for _, c := range []struct {
 		change func(*cdk.Props)
 		want   string
@@ -158,9 +159,9 @@ func TestDeletionProtectionIsMissed(t *testing.T) {
 	}
 }
 
-// Programs that use an existing table have rights on that table's key, and those that write to the
-// limiter's buckets on the limiter's.
-func TestRightsOnTheKeyOfAnExistingTable(t *testing.T) {
+// Functions that use an existing table have permissions for the table's key. Functions that write
+// to the limiter's S3 buckets have permissions for the limiter's key.
+func TestFunctionsMayUseTheKeyOfAnExistingTable(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		s := newStacks(t)
 		s.props.ExistingTable = existing(s.platform, func(p *awsdynamodb.TableProps) {

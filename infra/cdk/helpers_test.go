@@ -18,7 +18,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// stacks is an app of two stacks: the platform has roles, keys and topics, limits the limiter.
+// stacks is an app of two stacks: platform has roles, keys and topics, and limits has the limiter.
 type stacks struct {
 	app              awscdk.App
 	platform, limits awscdk.Stack
@@ -38,7 +38,7 @@ func newStacks(t *testing.T) *stacks {
 	return s
 }
 
-// code is the programs, once more for each stack.
+// code returns the programs, separately for each stack.
 func (s *stacks) code() cdk.Code {
 	program := awslambda.Code_FromAsset(jsii.String(s.program), nil)
 	return cdk.Code{Aggregator: program, Archiver: program, Setup: program}
@@ -57,7 +57,7 @@ func (s *stacks) topic(id string) awssns.Topic {
 	return awssns.NewTopic(s.platform, jsii.String(id), nil)
 }
 
-// synth synthesizes the app; its errors come as a panic of the construct library.
+// synth synthesizes the app. It returns an error if the construct library panics.
 func (s *stacks) synth() (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A limiter is a construct as others are: it can be waited for, tagged, and found in the tree.
-// What it grants can be waited for, and its metrics can be used in an alarm of the app.
+// A limiter is a normal construct: it can be a dependency, be tagged, and be found in the tree. Its
+// grants can be dependencies, and its metrics can be used in an alarm of the app.
 func TestALimiterIsAConstruct(t *testing.T) {
 	s := newStacks(t)
 	l := cdk.New(s.limits, "Limits", &s.props)
@@ -37,7 +37,7 @@ func TestALimiterIsAConstruct(t *testing.T) {
 	for _, name := range metrics {
 		alarms(l.Metric(l.Aggregator, name, nil))
 	}
-	// The writes of the table that were carried out, and those that were refused.
+	// The table's writes that succeeded, and those that were refused.
 	alarms(l.Table.MetricSuccessfulRequestLatency(&awscloudwatch.MetricOptions{
 		Statistic: jsii.String("SampleCount"), DimensionsMap: &map[string]*string{
 			"TableName": l.Table.TableName(), "Operation": jsii.String("UpdateItem")}}))
@@ -60,10 +60,10 @@ func TestALimiterIsAConstruct(t *testing.T) {
 	}
 }
 
-// metrics are the names that the page of Metric has.
+// metrics are the names in Metric's documentation.
 var metrics = []string{"Malformed", "WritesFailed", "Changes", "UsageLagMs", "Refills", "ShardSteps", "WriteUnits"}
 
-// Without functions there are no metrics of theirs. A name that they do not report is refused.
+// Without functions there are no function metrics. An unknown name is refused.
 func TestMetricsWithoutFunctions(t *testing.T) {
 	s := newStacks(t)
 	s.props.Aggregator.Off, s.props.Archiver.Off = true, true

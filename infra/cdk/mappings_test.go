@@ -8,8 +8,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Usage is folded over batches where one batch of a stream shard is under way at a time. With several,
-// nobody says what becomes of the state that a fold carries on.
+// Usage is folded over batches only if a stream shard has one batch at a time. With several, the
+// state that a fold carries on is undefined.
 func TestParallelBatchesAreNotFolded(t *testing.T) {
 	for want, p := range map[string]cdk.AggregatorProps{
 		`"TumblingWindowInSeconds":60}`:  {},

@@ -17,7 +17,7 @@ import (
 )
 
 // Two limiters share a stack with constructs whose attributes are known only after deployment.
-func TestTwoLimitersTakeWhatOthersMake(t *testing.T) {
+func TestTwoLimitersUseUnknownAttributes(t *testing.T) {
 	s := newStacks(t)
 	in := s.platform
 	key, page, mail := s.key(in, "Key"), s.topic("Page"), s.topic("Mail")

@@ -10,7 +10,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Grants take ids of namespaces and nothing that would stand for more: in a policy, a star is every
+// Grants accept only ids of namespaces, and no wildcards: in a policy, a star means every
 // namespace.
 func TestGrantsTakeOnlyNamespaceIDs(t *testing.T) {
 	s := newStacks(t)
@@ -30,11 +30,11 @@ func TestGrantsTakeOnlyNamespaceIDs(t *testing.T) {
 	}
 	refused("write", "team-b", `policy "write": accepted: Acquire, Admin, Read`)
 	check.Must(t, s.synth())
-	check.Equal(t, s.template(t, "Platform")["AWS::IAM::Policy"], "", "granted all the same")
+	check.Equal(t, s.template(t, "Platform")["AWS::IAM::Policy"], "", "granted nevertheless")
 }
 
-// A grant in a namespace reaches its items, and of the table's own the records that name namespaces. No
-// request without a partition key passes.
+// A grant in a namespace reaches its items, and those of the table's own records that name
+// namespaces. A request without a partition key is refused.
 func TestGrantsInANamespaceEndThere(t *testing.T) {
 	s := newStacks(t)
 	l := cdk.New(s.limits, "Limits", &s.props)
@@ -71,7 +71,7 @@ func TestGrantsInANamespaceEndThere(t *testing.T) {
 	}
 }
 
-// elsewhere reports whether a partition key is of another namespace than those of the test.
+// elsewhere reports whether a partition key belongs to another namespace.
 func elsewhere(key string) bool {
 	ns, _, _ := strings.Cut(key, "/")
 	return ns != "team-a" && ns != "team-b" && ns != "_Xk3-9aB_" && key != "_/SYSTEM#"

@@ -15,16 +15,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// What a limiter takes from another stack, and the rights that it gives there, leave the two in
-// an order in which they can be deployed.
-func TestTwoStacksOfOneApp(t *testing.T) {
+// The resources that a limiter uses from another stack, and its permissions there, leave an order
+// in which both stacks can be deployed.
+func TestTwoStacksCanBeDeployedInAnOrder(t *testing.T) {
 	const policies = "AWS::IAM::Policy"
 	usual := func(s *stacks) { cdk.New(s.limits, "Limits", &s.props).Grant(s.role("App"), cdk.Acquire) }
 	for _, c := range []struct {
 		name    string
 		props   func(s *stacks)
 		declare func(s *stacks)
-		rights  string // the stack that the policies are in
+		rights  string // the stack with the policies
 	}{
 		{"roles of the functions", nil, func(s *stacks) {
 			s.props.Aggregator.Role, s.props.Archiver.Role, s.props.Setup.Role = s.role("A"), s.role("B"), s.role("C")
@@ -88,7 +88,7 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 		{"a text", func(s *stacks) {
 			s.props.TableName = "limits-" + *s.topic("Named").TopicName()
 		}, usual, "Limits"},
-		{"an order that the app gives", func(s *stacks) {
+		{"an order set by the app", func(s *stacks) {
 			s.limits.AddDependency(s.platform, nil)
 		}, usual, "Limits"},
 		{"a grant to a role whose stack names the table", nil, func(s *stacks) {
@@ -117,8 +117,9 @@ func TestTwoStacksOfOneApp(t *testing.T) {
 	}
 }
 
-// Two limiters give rights to one role under two names: else the second deployment would replace
-// the rights of the first. So would the same stack in another region, where the role is the same.
+// Two limiters give permissions to one role under two names, otherwise the second deployment would
+// replace the first's. The same holds for a stack deployed in another region, where the role is the
+// same.
 func TestTwoLimitersGiveRightsToOneRole(t *testing.T) {
 	s := newStacks(t)
 	role := s.role("Shared")
@@ -135,12 +136,12 @@ func TestTwoLimitersGiveRightsToOneRole(t *testing.T) {
 		name, _, _ = strings.Cut(name, `"Roles"`)
 		names[name] = strings.Contains(name, `{"Ref":"AWS::Region"}`)
 		if !strings.Contains(text["AWS::Lambda::Function"], `"DependsOn":["LimitsAggregatorRoleRights`) {
-			t.Errorf("%s: the function does not wait for its rights", stack)
+			t.Errorf("%s: the function does not depend on its permissions", stack)
 		}
 	}
 	for name, ofRegion := range names {
 		if len(names) != 2 || !ofRegion {
-			t.Errorf("%q of %d names, want two, each of a region", name, len(names))
+			t.Errorf("%q of %d names, want two, each with its region", name, len(names))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// A table is warm for more reads, or for more writes, than a new one is, with the other as it is.
+// A table can be warm for more reads or writes than a new one, without changing the other.
 func TestWarmTables(t *testing.T) {
 	const warm = `"WarmThroughput":{"ReadUnitsPerSecond":`
 	for want, p := range map[string]cdk.TableProps{
@@ -27,9 +27,9 @@ func TestWarmTables(t *testing.T) {
 	}
 }
 
-// A key of the customer encrypts the table and the buckets, and the functions' logs and environments
-// only where that is asked for.
-func TestOneKeyIsForData(t *testing.T) {
+// A customer's key encrypts the table and the buckets. It encrypts the functions' logs and
+// environments only if configured.
+func TestACustomersKeyEncryptsData(t *testing.T) {
 	s := newStacks(t)
 	s.props.Key = s.key(s.limits, "Key")
 	cdk.New(s.limits, "Limits", &s.props)

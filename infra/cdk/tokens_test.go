@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// TestTokensPass where a text is only written into the template. What decides what is
-// declared is refused, with a sentence, rather than taken for something else.
+// TestTokensPass: tokens are accepted where a text is only written into the template. Where a text
+// decides what is declared, they are refused with an explanation.
 func TestTokensPass(t *testing.T) {
 	const token = "${Token[Stage.42]}"
 	for _, key := range keysOfTexts(reflect.TypeFor[cdk.Props]()) {
@@ -32,12 +32,12 @@ func TestTokensPass(t *testing.T) {
 		}
 	}
 	long := cdk.Props{IAM: cdk.IAMProps{RoleNameFormat: strings.Repeat(token, 3) + "{}"}}
-	check.NoError(t, long.Validate(), "a name of tokens, of unknown length")
+	check.NoError(t, long.Validate(), "a name with tokens, of unknown length")
 	declared := cdk.Props{Manifests: []string{token}}
 	check.Says(t, declared.Validate(), "manifests: want a value that is known")
 }
 
-// keysOfTexts returns the keys of the options that are texts, or lists or maps of them.
+// keysOfTexts returns the keys of options that are texts, or lists or maps of texts.
 func keysOfTexts(props reflect.Type) (keys []string) {
 	for f := range props.Fields() {
 		key := f.Tag.Get("key")

@@ -21,7 +21,8 @@ func TestPropsWithoutAnythingAreValid(t *testing.T) {
 	}
 }
 
-// Namespaces of manifests are registered with the others, each once, and the caller's list stays as it is.
+// Namespaces of manifests are registered with the others, each once. The caller's list does not
+// change.
 func TestNamespacesOfManifestsAreRegistered(t *testing.T) {
 	list := []string{"a", "b", "kept"}
 	p := &Props{Namespaces: list[:2], Manifests: []string{"namespace: b", "namespace: c"}}
@@ -32,7 +33,7 @@ func TestNamespacesOfManifestsAreRegistered(t *testing.T) {
 	}
 }
 
-func TestAllPropsThatAreWrongAreNamed(t *testing.T) {
+func TestAllInvalidPropsAreNamed(t *testing.T) {
 	err := (&Props{TableName: "a b", MaxShards: 3, Aggregator: AggregatorProps{BatchSize: 10001},
 		LogLevel: "debug"}).Validate()
 	for _, want := range []string{"TableName=a b: accepted: 3 to 255", "MaxShards=3", "BatchSize=10001",

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Properties of which each is right, and which do not go together, are refused with both; up to the bound
-// they go.
+// Properties that are valid alone but contradict each other are refused, naming both. At the bound
+// they are accepted.
 func TestContradictingPropsAreRefused(t *testing.T) {
 	manifest := func(namespace string, kilobytes int) string {
 		return fmt.Sprintf("namespace: %s\n# %s\n", namespace, strings.Repeat("x", kilobytes<<10))
@@ -57,9 +57,9 @@ func TestContradictingPropsAreRefused(t *testing.T) {
 			cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MaxWriteUnits: 9}}, "MaxReadUnits: want"},
 		{"no most writes", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MaxReadUnits: 9}},
 			"MaxWriteUnits: want"},
-		{"more reads than the most", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinReadUnits: 10,
+		{"MinReadUnits above the maximum", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinReadUnits: 10,
 			MaxReadUnits: 9, MaxWriteUnits: 9}}, "MinReadUnits=10: want no more than MaxReadUnits=9"},
-		{"more writes than the most", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinWriteUnits: 10,
+		{"MinWriteUnits above the maximum", cdk.Props{Table: cdk.TableProps{BillingMode: provisioned, MinWriteUnits: 10,
 			MaxReadUnits: 9, MaxWriteUnits: 9}}, "MinWriteUnits=10: want no more than MaxWriteUnits=9"},
 		{"least reads on demand", cdk.Props{Table: cdk.TableProps{MinReadUnits: 6}}, "want BillingMode=provisioned"},
 		{"least writes on demand", cdk.Props{Table: cdk.TableProps{MinWriteUnits: 6}}, "want BillingMode=provisioned"},
@@ -75,7 +75,7 @@ func TestContradictingPropsAreRefused(t *testing.T) {
 	}
 }
 
-// Alerts go to one target, which must be able to reach somebody.
+// Alerts have one target, which must be able to reach a recipient.
 func TestAlertsGoToOneTarget(t *testing.T) {
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Alerts"), nil)
 	const account = ":eu-west-1:123456789012:"
@@ -106,7 +106,7 @@ func TestAlertsGoToOneTarget(t *testing.T) {
 	}
 }
 
-// IAM knows keys and not their aliases: rights on an alias are none.
+// Policies need keys, not aliases: permissions for an alias have no effect.
 func TestKeysAreNotAliases(t *testing.T) {
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Keys"), nil)
 	made := awskms.NewKey(stack, jsii.String("Made"), nil)
@@ -123,8 +123,8 @@ func TestKeysAreNotAliases(t *testing.T) {
 	check.NoError(t, (&cdk.Props{Key: made, LogKey: made, EnvironmentKey: made}).Validate())
 }
 
-// What may be given once is refused twice, and what was set stays.
-func TestOptionsThatAreGivenTwice(t *testing.T) {
+// An option that may be given once is refused the second time, and keeps its first value.
+func TestOptionsAreAcceptedOnce(t *testing.T) {
 	var props cdk.Props
 	for key, values := range map[string][2]string{
 		"snapshotWindows": {"hourly,daily", "hourly,hourly"},
