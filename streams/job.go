@@ -42,13 +42,8 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	firsts := usage.Firsts(histories)
 	required = append(required, led.jobs(firsts)...)
 	for _, s := range p.Spendings {
-		j := newJob(jobThreshold, s.Bucket, firsts, nil)
+		j := newJob(jobThreshold, s.Bucket, firsts, func(ctx context.Context) (int, error) { return a.report(ctx, s) })
 		j.Required = true
-		j.Do = func(ctx context.Context) (int, error) {
-			n, err := a.report(ctx, s)
-			j.Required = !errors.Is(err, ErrAlertRefused) // another delivery would only delay others
-			return n, err
-		}
 		required = append(required, j)
 	}
 	for _, r := range p.Reshardings {
@@ -66,11 +61,20 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	return slices.Concat(inOrder(required), inOrder(reshardings), inOrder(refills), inOrder(lifetimes))
 }
 
-// newJob returns a job of a bucket. It resumes at the bucket's first record in the batch, if it has one.
+// newJob returns a job of a bucket. It resumes at the bucket's first record in the batch, if it has
+// one. A job that can never succeed is not required: another delivery would only delay others.
 func newJob(what string, of usage.Bucket, firsts map[usage.Bucket]string,
 	do func(context.Context) (int, error)) *function.Job {
-	return &function.Job{What: what, Resume: firsts[of], Do: do,
+	j := &function.Job{What: what, Resume: firsts[of],
 		Attrs: []slog.Attr{slog.String("entity", of.Entity), slog.String("resource", of.Resource)}}
+	j.Do = func(ctx context.Context) (int, error) {
+		n, err := do(ctx)
+		if errors.Is(err, ErrAlertRefused) || errors.Is(err, errNever) {
+			j.Required = false
+		}
+		return n, err
+	}
+	return j
 }
 
 // inOrder sorts jobs by their records.

@@ -103,7 +103,8 @@ func (l *tally) jobs(firsts map[usage.Bucket]string) []*function.Job {
 func (l *tally) count(ctx context.Context, c *counting) (int, error) {
 	c.seen = l.looked.snapshots(ctx, c)
 	n, err := l.agg.count(ctx, c, l.tumbling.On)
-	if c.done = err == nil; c.done {
+	c.done = err == nil || errors.Is(err, errNever)
+	if err == nil {
 		l.looked.learn(n)
 		l.owing.add(ctx, l.agg, c, n == 0)
 	}

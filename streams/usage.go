@@ -103,7 +103,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		if writes += n; err != nil || step.Action == usage.Done {
 			return writes, step, err
 		}
-		after, err := a.write(ctx, step.Update, usageAttempts) // commit point: counted once this succeeds
+		after, err := a.writeUsage(ctx, step.Update) // commit point: counted once this succeeds
 		if err == nil {
 			if writes++; step.Action == usage.Add {
 				return writes, step, nil

@@ -36,6 +36,10 @@ const (
 
 var errRounds = errors.New("condition still refused after all rounds")
 
+// errNever means that DynamoDB will always refuse to store some usage of a bucket: another client's
+// limits have no room in one expression or one snapshot, or a snapshot has a text in place of a count.
+var errNever = errors.New("can never be stored")
+
 // write performs one update. If it was refused, or the error guarantees it, nothing was written; if
 // the answer was lost, it may have been.
 func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (after item.Item, err error) {
@@ -45,6 +49,27 @@ func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (af
 		return err
 	})
 	return after, err
+}
+
+// writeUsage is write for usage. If DynamoDB rejects the write as such, and would again, the error is
+// an errNever.
+func (a *Aggregator) writeUsage(ctx context.Context, u item.Update) (after item.Item, err error) {
+	after, err = a.write(ctx, u, usageAttempts)
+	if store.KindOf(err) != store.Setup {
+		return after, err
+	}
+	stored, unread := a.readAll(ctx, true, []item.Key{u.Key})
+	if unread != nil {
+		return nil, err
+	}
+	would, held, invalid := u.Apply(stored[u.Key])
+	if held {
+		invalid = item.ValidateItem(would)
+	}
+	if invalid != nil {
+		err = errors.Join(errNever, err)
+	}
+	return nil, err
 }
 
 // again decides after a failed write whether to plan it again from old (nil: no item), or to give

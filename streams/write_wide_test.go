@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -47,14 +48,6 @@ func TestBucketsTooWideToWriteDoNotBlockTheStream(t *testing.T) {
 				r := newRig(t)
 				r.wide(limits, hot)
 				r.take("a", 0, 1, 1)
-				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-					for _, w := range op.Writes {
-						if item.Validate(w) != nil {
-							return false, memdynamo.Fail(store.Setup)
-						}
-					}
-					return true, nil
-				})
 				check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "response")
 				s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "wide", "gpt", "2023-11-14")))
 				check.Must(t, err)
@@ -65,4 +58,75 @@ func TestBucketsTooWideToWriteDoNotBlockTheStream(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Usage that DynamoDB can never store, because of another client's items, does not block the stream.
+// Other buckets are counted.
+func TestUsageThatCannotBeStoredDoesNotBlockTheStream(t *testing.T) {
+	grows := func(r *rig, from, n, length int) { // n more limits use a token each
+		key := layout.BucketKey("ns", "wide", "gpt", 0)
+		for used := range int64(2) {
+			it := key.Item()
+			for i := range n {
+				it[fmt.Sprintf("b_%0*d_tc", length, from+i)] = item.N(used * 1000)
+			}
+			r.db.Store(it)
+		}
+	}
+	text := func(part string) func(*rig) {
+		return func(r *rig) {
+			it := layout.UsageKey("ns", "a", "gpt", part).Item()
+			it["rpm"], it["window"], it["window_start"] = item.S("x"), item.S("hourly"), item.S("2023-11-14T22:00:00Z")
+			r.db.Store(it)
+			r.take("a", 0, 1, 1)
+		}
+	}
+	for name, hostile := range map[string]func(*rig){
+		"more limits than an expression has room for": func(r *rig) { grows(r, 0, 400, 8) },
+		"names that fill a snapshot":                  func(r *rig) { grows(r, 0, 60, 5000) },
+		"more limits in a day than an expression has room for": func(r *rig) {
+			grows(r, 0, 200, 8)
+			r.now += anHourLong
+			grows(r, 200, 200, 8)
+		},
+		"a long namespace": func(r *rig) {
+			key := layout.BucketKey(strings.Repeat("n", 900), strings.Repeat("e", layout.MaxName), "gpt", 0)
+			r.db.Store(key.Item())
+			it := key.Item()
+			it["b_rpm_tc"] = item.N(1000)
+			r.db.Store(it)
+		},
+		"a text in place of a count": text(anHour),
+	} {
+		for _, tumbling := range []bool{false, true} {
+			r := newRig(t)
+			r.take("b", 0, 5, 1)
+			hostile(r)
+			payload := streamtest.PayloadOf(records(r.since(0))...)
+			if tumbling {
+				payload = windowed(records(r.since(0)), nil, true)
+			}
+			out, err := r.agg.Invoke(t.Context(), payload)
+			if err != nil || strings.Contains(string(out), "itemIdentifier") || r.figure("Pending") != 0 {
+				t.Errorf("%s, tumbling %v: %s, %v", name, tumbling, out, err)
+			}
+			for range 2 { // days catch up once
+				r.now += 3 * anHourLong
+				r.metrics.Reset()
+				check.Must(t, check.Err(r.agg.Invoke(t.Context(), windowed(nil, nil, true))))
+			}
+			check.Equal(t, r.figure("Owed"), 0, "%s, tumbling %v: owed again", name, tumbling)
+			for _, part := range []string{anHour, "2023-11-14"} {
+				s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "b", "gpt", part)))
+				check.NoError(t, err)
+				check.Equal(t, s.Counts["rpm"], 5, "%s, tumbling %v: %s of the other bucket", name, tumbling, part)
+			}
+		}
+	}
+	r := newRig(t) // but not while nothing can be stored
+	r.take("a", 0, 1, 1)
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) { return len(op.Writes) == 0, memdynamo.Fail(store.Setup) })
+	changes := r.since(0)
+	check.Equal(t, r.handle(streamtest.PayloadOf(records(changes)...)), resumeAt(changes[0].SequenceNumber()))
+	check.Equal(t, check.Err(r.agg.Invoke(t.Context(), windowed(records(changes), nil, true))) == nil, false)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// maxName bounds the names of entities and resources, in bytes.
-const maxName = 512
+// MaxName bounds the names of entities and resources, in bytes.
+const MaxName = 512
 
 // maxEscaped bounds an entity in its escaped form, as in the key of a bucket. Together with a
 // resource of full length, the key stays within DynamoDB's 2048 bytes.
@@ -48,7 +48,7 @@ func CheckResource(s string) error {
 // checkName accepts readable text: letters, marks, digits, punctuation, symbols and the plain
 // space.
 func checkName(s string) error {
-	if len(s) == 0 || len(s) > maxName {
+	if len(s) == 0 || len(s) > MaxName {
 		return fmt.Errorf("%d bytes", len(s))
 	}
 	for i := 0; i < len(s); i++ {

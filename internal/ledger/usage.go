@@ -41,7 +41,7 @@ func (p Place) created() []item.Attr {
 		{Name: item.AttrGSI2PK, Value: item.S(layout.ResourcePK(p.Namespace, p.Resource))},
 		{Name: item.AttrGSI2SK, Value: item.S("USAGE#" + p.Part + "#" + p.Entity)},
 		{Name: item.AttrGSI4PK, Value: item.S(p.Namespace)},
-		{Name: item.AttrGSI4SK, Value: item.S(p.Key().PK)},
+		{Name: item.AttrGSI4SK, Value: item.S(layout.Cut(p.Key().PK))},
 		{Name: layout.AttrTTL, Value: item.N(p.TTL)},
 	}
 }

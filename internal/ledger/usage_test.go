@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -8,6 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Several functions count the shards of a bucket in one hour, each from what it saw, without
@@ -44,4 +46,11 @@ func TestDenialsOfAllShardsAreCounted(t *testing.T) {
 			t.Errorf("%v: %d denied, %v", odd, s.Denied, err)
 		}
 	}
+}
+
+// The names of another client may be longer than the key of an index.
+func TestUsageOfLongNamesCanBeStored(t *testing.T) {
+	u := Usage{Place: hour, Events: 1, Moves: []Move{{To: Mark{At: PositionOf(1, "7")}}}}
+	u.Namespace, u.Entity = strings.Repeat("n", 900), strings.Repeat("e", layout.MaxName)
+	check.NoError(t, item.Validate(u.Update()))
 }

@@ -129,7 +129,8 @@ func (d *decoder) shardKey(pk []byte) *shardKey {
 	k := new(shardKey)
 	s := string(pk)
 	k.ns, k.entity, k.resource, k.shard, k.ok = layout.ParseBucketPK(s)
-	k.ok = k.ok && k.shard < math.MaxInt32
+	// Usage of longer names has no room in its keys.
+	k.ok = k.ok && k.shard < math.MaxInt32 && max(len(k.entity), len(k.resource)) <= layout.MaxName
 	d.keys[s] = k
 	return k
 }

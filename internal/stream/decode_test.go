@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -292,6 +293,10 @@ func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 		{"key", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#x"}`, "77",
 			`partition key is none of a bucket`},
 		{"key of a shard of 32 bits", `#openai/gpt-4#0"}`, `#openai/gpt-4#2147483647"}`, "77",
+			`partition key is none of a bucket`},
+		{"key of a long entity", `/BUCKET#e#`, `/BUCKET#` + strings.Repeat("e", layout.MaxName+1) + `#`, "77",
+			`partition key is none of a bucket`},
+		{"key of a long resource", `#openai/gpt-4#0"}`, `#` + strings.Repeat("r", layout.MaxName+1) + `#0"}`, "77",
 			`partition key is none of a bucket`},
 		{"key without entity", `{"S":"kQ3xZp9LmNa/BUCKET#e#openai/gpt-4#0"}`, `{"S":"BUCKET#0"}`, "77",
 			`partition key is none of a bucket`},

@@ -225,7 +225,7 @@ func naiveEnabled(arn string) int64 {
 func naiveChange(event, pk string, body object) (Change, error) {
 	c := Change{Operation: Insert}
 	ns, entity, resource, shard, ok := layout.ParseBucketPK(pk)
-	if !ok || shard >= 1<<31-1 {
+	if !ok || shard >= 1<<31-1 || len(entity) > layout.MaxName || len(resource) > layout.MaxName {
 		return c, fmt.Errorf("PK %q", pk)
 	}
 	old := &naiveItem{}
