@@ -101,11 +101,10 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		calls := 0
-		r.db.SetHook(func(memdynamo.Op) (bool, error) {
+		r.watch(func(memdynamo.Op) {
 			if calls++; calls == call {
 				cancel() // and loses the answer of this call
 			}
-			return true, nil
 		})
 		out, err := r.agg.Invoke(ctx, streamtest.PayloadOf(records(changes)...))
 		if want := resumeAt(changes[n].SequenceNumber()); err != nil || string(out) != want {
@@ -230,12 +229,11 @@ func outcomeOf(t *testing.T, payload []byte) string {
 		r.now = max(r.now, c.Created+1000)
 	}
 	var writes strings.Builder
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+	r.watch(func(op memdynamo.Op) {
 		fmt.Fprintf(&writes, "\n%s\n", op.Name)
 		for _, w := range op.Writes {
 			writes.WriteString(show(w))
 		}
-		return true, nil
 	})
 	response := r.handle(payload)
 	var m map[string]any

@@ -66,12 +66,7 @@ func TestDeadCatchUpsAreTakenOver(t *testing.T) {
 	}
 	r.now += 3 * time.Hour.Milliseconds()
 	begun := r.now
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) { // the invocation dies after its claim
-		if op.Name == memdynamo.Query {
-			return false, memdynamo.Fail(store.Unavailable)
-		}
-		return true, nil
-	})
+	r.fails(func(op memdynamo.Op) bool { return op.Name == memdynamo.Query }) // the invocation dies after its claim
 	r.within(&seen, nil, true)
 	r.db.SetHook(nil)
 	for _, c := range []struct {
@@ -120,13 +115,12 @@ func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	r.take("a", 0, 1, 1)
 	r.within(&seen, nil, true)
 	r.now += 3 * time.Hour.Milliseconds()
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+	r.watch(func(op memdynamo.Op) {
 		for _, w := range op.Writes {
 			if w.Target() == ledger.OwedCursorKey() {
 				claims++
 			}
 		}
-		return true, nil
 	})
 	for i, want := range []int{2, 2, 2, 4} { // a claim and an advance
 		if i == 3 {
@@ -180,12 +174,7 @@ func TestFailedCatchUpsAreLogged(t *testing.T) {
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)
 		r.now += 3 * time.Hour.Milliseconds()
-		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if hits(op) {
-				return false, memdynamo.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
+		r.fails(func(op memdynamo.Op) bool { return hits(op) })
 		r.within(&seen, nil, true)
 		if n := strings.Count(log.String(), `level=WARN msg="longer windows not caught up" err=`); n != 1 {
 			t.Errorf("%s: logged %d times in\n%s", name, n, &log)
@@ -209,7 +198,7 @@ func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 	}
 	r.now += 3 * time.Hour.Milliseconds()
 	read, lists := map[string]int{}, 0
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+	r.watch(func(op memdynamo.Op) {
 		if strings.HasPrefix(op.Query.From, "#USAGE#") {
 			read[op.Query.PK]++
 		}
@@ -217,7 +206,6 @@ func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 			op.Writes[0].Target() != ledger.OwedCursorKey() {
 			lists++
 		}
-		return true, nil
 	})
 	r.within(&seen, nil, true)
 	r.db.SetHook(nil)

@@ -127,6 +127,36 @@ func (o *objects) keep(_ context.Context, x Object) error {
 	return nil
 }
 
+// fails makes the calls unavailable that hits selects.
+func (r *rig) fails(hits func(op memdynamo.Op) bool) {
+	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		if hits(op) {
+			return false, memdynamo.Fail(store.Unavailable)
+		}
+		return true, nil
+	})
+}
+
+// watch calls see before each call.
+func (r *rig) watch(see func(op memdynamo.Op)) {
+	r.fails(func(op memdynamo.Op) bool { see(op); return false })
+}
+
+// during makes act happen while do is at its call with this number, and reports whether there was one.
+func (r *rig) during(at int, do, act func()) (hit bool) {
+	calls := 0
+	r.watch(func(memdynamo.Op) {
+		if calls++; calls == at {
+			hit = true
+			r.db.SetHook(nil)
+			act()
+		}
+	})
+	defer r.db.SetHook(nil)
+	do()
+	return hit
+}
+
 // gpt returns the bucket of an entity on the resource of the tests.
 func gpt(entity string) usage.Bucket {
 	return usage.Bucket{Namespace: "ns", Resource: "gpt", Entity: entity}

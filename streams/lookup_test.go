@@ -33,9 +33,8 @@ func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 			l.learn(1)
 		}
 		read := false
-		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		r.watch(func(op memdynamo.Op) {
 			read = op.Consistent // must include recent writes
-			return true, nil
 		})
 		if got := l.snapshots(t.Context(), bucket) != nil; got != c.want || read != c.want {
 			t.Errorf("%d found, %d counted: looked up %v, consistently %v", c.found, c.wrote, got, read)
@@ -54,10 +53,7 @@ func TestLookupsTakeOneCall(t *testing.T) {
 		due = append(due, &counting{parts: []usage.Part{first, second}})
 	}
 	var calls []int
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		calls = append(calls, len(op.Keys))
-		return true, nil
-	})
+	r.watch(func(op memdynamo.Op) { calls = append(calls, len(op.Keys)) })
 	l := newLookup(r.agg, due)
 	l.found.Store(lookAfter)
 	l.snapshots(t.Context(), due[0])

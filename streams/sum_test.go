@@ -62,17 +62,8 @@ func race(t *testing.T, at int, of string, plant func(*world)) (wrong string, hi
 	if plant != nil {
 		plant(w)
 	}
-	calls := 0
-	w.db.SetHook(func(memdynamo.Op) (bool, error) {
-		if calls++; calls == at {
-			w.db.SetHook(nil)
-			w.countRecords(other)
-		}
-		return true, nil
-	})
-	w.countRecords(mine)
-	w.db.SetHook(nil)
-	return w.sums("rpm", want), calls >= at
+	hit = w.during(at, func() { w.countRecords(mine) }, func() { w.countRecords(other) })
+	return w.sums("rpm", want), hit
 }
 
 // An hour that is written while its day is summed is in the day at the end: an aggregator that read
@@ -213,12 +204,11 @@ func TestADayIsSummedOnceForTwoOfItsHours(t *testing.T) {
 		w.now += anHourLong
 		w.put(key, 1, 115)
 		var wrote []string
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		w.watch(func(op memdynamo.Op) {
 			for _, x := range op.Writes {
 				part := strings.TrimPrefix(x.Target().SK, "#USAGE#gpt#2023-11-")
 				wrote = append(wrote, strings.TrimSuffix(part, ":00:00Z"))
 			}
-			return true, nil
 		})
 		w.countRecords(w.last())
 		check.Equal(t, strings.Join(wrote, " "), want, "the hour turns at midnight: %v: written", midnight)

@@ -351,13 +351,12 @@ func TestAllSharesAreRead(t *testing.T) {
 	change := memdynamo.Change{Seq: 9, CreatedAt: r.now, Key: before.Key(), New: before.Item()}
 	payload := streamtest.PayloadOf(records([]memdynamo.Change{change})...)
 	var read int
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+	r.watch(func(op memdynamo.Op) {
 		for _, k := range op.Keys {
 			if k.SK == layout.SKBucketState && op.Consistent {
 				read++
 			}
 		}
-		return true, nil
 	})
 	check.MustEqual(t, r.handle(payload), done)
 	told := r.thresholds()
@@ -378,11 +377,8 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	}
 	changes := r.since(0)
 	payload := streamtest.PayloadOf(records(changes)...)
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == layout.SKBucketState }) {
-			return false, memdynamo.Fail(store.Unavailable)
-		}
-		return true, nil
+	r.fails(func(op memdynamo.Op) bool {
+		return slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == layout.SKBucketState })
 	})
 	if got := r.handle(payload); got != resumeAt(changes[0].SequenceNumber()) || len(r.thresholds()) != 0 {
 		t.Errorf("response %s, reported %+v", got, r.thresholds())

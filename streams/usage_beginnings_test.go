@@ -176,12 +176,11 @@ func TestCreationsInFinishedHoursAreLookedUp(t *testing.T) {
 		w.born(layout.BucketKey("ns", "a", "gpt", 0), 5)
 		w.now += hour - w.now%hour - left
 		looks, writes := 0, 0
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		w.watch(func(op memdynamo.Op) {
 			if op.Name == memdynamo.Query {
 				looks++
 			}
 			writes += len(op.Writes)
-			return true, nil
 		})
 		w.agg.conf.Windows = []usage.Window{usage.Hourly}
 		payload := streamtest.PayloadOf(records(w.since(0))...)
@@ -310,17 +309,8 @@ func TestBeginningsAreCountedOnceByTwoAggregators(t *testing.T) {
 			changes["sibling"] = w.last()
 			w.put(key, 1, 120)
 			changes["next"] = w.last()
-			calls := 0
-			w.db.SetHook(func(memdynamo.Op) (bool, error) {
-				if calls++; calls == at {
-					w.db.SetHook(nil)
-					w.countRecords(changes[kind])
-				}
-				return true, nil
-			})
-			w.countRecords(changes["same"])
-			w.db.SetHook(nil)
-			if calls < at {
+			hit := w.during(at, func() { w.countRecords(changes["same"]) }, func() { w.countRecords(changes[kind]) })
+			if !hit {
 				break
 			}
 			w.countRecords(changes["same"], changes["sibling"], changes["next"])
@@ -344,17 +334,9 @@ func TestAnHourIsCompletedOnceByTwoAggregators(t *testing.T) {
 		w.put(key, 1, 100) // lost
 		w.now += 3_600_000
 		w.put(key, 1, 120)
-		calls := 0
-		w.db.SetHook(func(memdynamo.Op) (bool, error) {
-			if calls++; calls == at {
-				w.db.SetHook(nil)
-				w.countRecords(w.last())
-			}
-			return true, nil
-		})
-		w.countRecords(w.last())
+		hit := w.during(at, func() { w.countRecords(w.last()) }, func() { w.countRecords(w.last()) })
 		check.Equal(t, w.sum("rpm"), 120, "call %d: tokens in both hours", at)
-		if calls < at {
+		if !hit {
 			break
 		}
 	}

@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -217,12 +216,7 @@ func TestUsageWaitsForNotes(t *testing.T) {
 	w.count(all)
 	w.take(5)
 	check.Must(t, check.Err(w.made.DeleteEntity(t.Context(), "acme")))
-	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if op.Name == memdynamo.BatchGetItem {
-			return false, errors.New("the table does not answer")
-		}
-		return true, nil
-	})
+	w.fails(func(op memdynamo.Op) bool { return op.Name == memdynamo.BatchGetItem })
 	_, err := w.agg.Invoke(t.Context(), windowed(records(w.since(w.seen)), nil, true))
 	w.db.SetHook(nil)
 	if err == nil {

@@ -101,7 +101,7 @@ func (l *load) play(tb testing.TB) (p price) {
 	var busy time.Duration
 	measured := false
 	var counting sync.Mutex // the function writes from several goroutines
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+	r.watch(func(op memdynamo.Op) {
 		counting.Lock()
 		defer counting.Unlock()
 		for _, w := range op.Writes {
@@ -117,7 +117,6 @@ func (l *load) play(tb testing.TB) (p price) {
 				}
 			}
 		}
-		return true, nil
 	})
 	var state json.RawMessage
 	invoke := func(records []byte, final bool) {
