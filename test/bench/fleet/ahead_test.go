@@ -8,11 +8,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// The buckets of processes that take ahead.
+// The buckets of fleets that prefetch.
 var (
-	// busier gives ten times what Busy does.
+	// busier has ten times the rate of Busy.
 	busier = Bucket{Name: "10,000 per second", Limits: []limiter.Limit{limiter.PerSecond("rps", 10_000)}, Cost: one}
-	// minutes is the common pair, a hundred times as large.
+	// minutes is the common pair of limits, a hundred times as large.
 	minutes = Bucket{
 		Name:   "60,000 and 96 M per minute",
 		Limits: []limiter.Limit{limiter.PerMinute("rpm", 60_000), limiter.PerMinute("tpm", 96_000_000)},
@@ -20,23 +20,23 @@ var (
 	}
 )
 
-// budgeted is Busy beside a budget for the month, of which each request takes 700.
+// budgeted is Busy with a monthly budget, of which each request takes 700.
 var budgeted = Bucket{
 	Name:   "1000 per second and a monthly budget",
 	Limits: []limiter.Limit{limiter.PerSecond("rps", 1000), limiter.Quota("spend", 500_000_000, limiter.Monthly(1, ""))},
 	Cost:   func(r *rand.Rand) []int64 { return []int64{1, 400 + r.Int64N(600)} },
 }
 
-// taken is what is held of a fleet whose processes take ahead. Zero demands nothing.
+// taken is a case of prefetching, with its bounds. A bound of zero is not checked.
 type taken struct {
 	Case
 	perGrant  float64 // write units per granted acquire, at most
-	delivered float64 // of what an exact bucket grants, at least
-	jain      float64 // how evenly, at least
-	waited    float64 // part of the grants that took any time, at most; 0: any
+	delivered float64 // least share of an exact bucket's grants
+	jain      float64 // least fairness
+	waited    float64 // largest share of grants that had to wait; 0: any
 }
 
-// hardlyWaits demands that more is taken before what is held is used up.
+// hardlyWaits requires that tokens are prefetched again before they run out.
 func (c taken) hardlyWaits() taken {
 	c.waited = .005
 	return c
@@ -53,7 +53,8 @@ func takenAhead() []taken {
 	bursty.Bursty = true
 	uneven := at(Busy, 16, 1.5, half, .10, .97)
 	uneven.Zipf, uneven.jain = 1.2, .95
-	// 5.6 requests in a life. For minutes, one could take more from the full bucket than the refill makes good.
+	// 5.6 requests in a life. With minutes, a process could take more from the full bucket than it
+	// refills.
 	seldom := at(PerMinute, 16, .9, 10*time.Second, .37, .999)
 	seldom.Warm, seldom.For = time.Minute, 30*time.Minute
 	all := []taken{
@@ -85,9 +86,8 @@ func takenAhead() []taken {
 	return all
 }
 
-// TestTakenAhead: one write takes for many requests, exactly, and nobody gets less for it.
-// LONG=1 plays all of the design's table, and slower tables; with -grid it plays the same
-// without it, too.
+// TestTakenAhead: one write takes tokens for many requests, exactly, and fairly. LONG=1 runs all of
+// the design's table, and slower tables. -grid also runs the same without prefetching.
 func TestTakenAhead(t *testing.T) {
 	for _, c := range takenAhead() {
 		r := bubble(t, c.Run)
@@ -111,8 +111,9 @@ func TestTakenAhead(t *testing.T) {
 	}
 }
 
-// TestCrashesAreGotOver: two lives after every tenth process has crashed, all is delivered again.
-func TestCrashesAreGotOver(t *testing.T) {
+// TestFleetsRecoverFromCrashes: every tenth process crashes. Two lives later, everything is delivered
+// again.
+func TestFleetsRecoverFromCrashes(t *testing.T) {
 	for _, load := range []float64{.9, 1.5} {
 		c := Case{Bucket: Busy, Processes: 20, Load: load, Seed: 1, Warm: 14 * time.Second, For: 10 * time.Second,
 			Crash: 3 * time.Second, Options: limiter.Options{Ahead: 500 * time.Millisecond, MaxShards: 1}}

@@ -9,9 +9,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Processes that ask alike get alike, in every 10 s, however far the table is away. Those that take tokens ahead
-// write less often, so chance weighs more: their worst 10 s vary between seeds, and the median of three is judged.
-// -grid plays fleets of 4 and 8, too.
+// Processes with equal demand get equal shares in every 10 s, however far the table is. Processes
+// that prefetch write less often, so chance matters more: the worst 10 s differ between seeds, and
+// the median of three is tested. -grid also runs fleets of 4 and 8.
 func TestEqualDemandGetsEqualShares(t *testing.T) {
 	sizes := []int{2, 16}
 	if *grid {
@@ -26,7 +26,7 @@ func TestEqualDemandGetsEqualShares(t *testing.T) {
 					even, seeds := .97, uint64(1)
 					if ahead > 0 {
 						even, seeds = .95, 3
-						if n == 2 { // one seed in nine is uneven, of two processes
+						if n == 2 { // with two processes, one seed in nine is uneven
 							seeds = 5
 						}
 					}
@@ -52,8 +52,8 @@ func TestEqualDemandGetsEqualShares(t *testing.T) {
 	}
 }
 
-// A process that asks for less than its share gets most of that beside one that asks for five times the
-// limit.
+// A process that wants less than its share gets most of it, even together with one that wants five
+// times the limit.
 func TestSmallDemandIsServed(t *testing.T) {
 	for _, trip := range trips[:3] {
 		demand := []float64{9. / 499, 9. / 499, 9. / 499, 472. / 499}

@@ -14,9 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
 
-// TestMain prints what the benchmarks have said, after the lines of the testing
-// package. The processes draw shards and pauses from one seed: what is left to chance is
-// in which order goroutines of one instant run.
+// TestMain prints the results of the benchmarks after the lines of the testing package. The
+// processes draw shards and pauses from one seed. Only the order of goroutines at one instant is
+// left to chance.
 func TestMain(m *testing.M) {
 	var mu sync.Mutex
 	chance := rand.New(rand.NewPCG(1, 1))
@@ -52,9 +52,8 @@ func bubble[R any](t testing.TB, f func(ctx context.Context) (R, error)) (r R) {
 	return r
 }
 
-// TestFleetsStayWithinTheLimit plays a few fleets and checks what must hold of any
-// engine: no window admits more than the limit allows, nobody fails, and what an
-// exact bucket would grant is delivered.
+// TestFleetsStayWithinTheLimit runs a few fleets, and tests what must hold on any emulator: no
+// window admits more than the limit, no process fails, and an exact bucket's grants are delivered.
 func TestFleetsStayWithinTheLimit(t *testing.T) {
 	for _, c := range []Case{
 		{Bucket: PerMinute, Processes: 16, Load: .5},

@@ -10,14 +10,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// grid asks for all the figures; `make bench` does.
-var grid = flag.Bool("grid", false, "play all fleets and print what they pay")
+// grid is set by `make bench` to print all figures.
+var grid = flag.Bool("grid", false, "run all fleets and print their costs")
 
-// long reports whether what takes minutes is played; `make test-long` sets LONG.
+// long reports whether to run fleets that take minutes. `make test-long` sets LONG.
 func long() bool { return os.Getenv("LONG") != "" }
 
-// TestGrid prints the table of fleets, and what becomes of a fleet in trouble.
-// -run Grid/NAME chooses a part of it.
+// TestGrid prints the table of fleets, and the results of fleets in trouble. -run Grid/NAME selects
+// a part.
 func TestGrid(t *testing.T) {
 	if !*grid {
 		return
@@ -53,7 +53,7 @@ func smallBursts(t *testing.T) {
 	}
 }
 
-// roundTrips prints what fleets pay behind slower tables.
+// roundTrips prints the cost of fleets with slower tables.
 func roundTrips(t *testing.T) {
 	for _, trip := range trips {
 		for _, c := range []Case{
@@ -78,8 +78,8 @@ func lostAnswers(t *testing.T) {
 	}
 }
 
-// frontier prints what exact levels cost: writes against how low the level is
-// shown, over Options.Slack.
+// frontier prints the cost of exact levels: writes against how low the level is shown, by
+// Options.Slack.
 func frontier(t *testing.T) {
 	for _, b := range []Bucket{PerMinute, PerSecond, Small} {
 		for _, n := range []int{16, 64, 256} {

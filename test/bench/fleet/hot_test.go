@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// hotKeys prints what one key pays that is asked a thousand times a second and more, by
-// how many processes ask and how long a call takes.
+// hotKeys prints the cost of a key with a thousand and more requests per second, by the number of
+// processes and the time of a call.
 func hotKeys(t *testing.T) {
 	for _, perSecond := range []int64{1000, 4000} {
 		b := Bucket{Limits: []limiter.Limit{limiter.PerSecond("rps", perSecond)}, Cost: one}

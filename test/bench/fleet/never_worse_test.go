@@ -9,38 +9,38 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// How requests come: one every so often, to each process in turn; at random times, at random processes; or
-// the same at a quarter of them at a time.
+// Patterns of requests: at regular times, to each process in turn; at random times, to random
+// processes; or the same with a quarter of the processes at a time.
 const (
 	smooth = iota
 	random
 	bursty
 )
 
-// mix is a fleet that is played with and without taking ahead: so many requests a second may be granted.
+// mix is a fleet that is run with and without prefetching. perSecond is the limit.
 type mix struct {
 	perSecond int64
 	processes int
 	load      float64
 	trip      time.Duration
 	pattern   int
-	limits    int // 3: tokens a minute and a monthly budget, too
+	limits    int // 3: also tokens per minute and a monthly budget
 	life      time.Duration
 }
 
-// usual is the mix that the others are variations of.
+// usual is the mix that the others vary.
 func usual(perSecond int64, processes int, load float64) mix {
 	return mix{perSecond: perSecond, processes: processes, load: load, trip: 4 * time.Millisecond, pattern: random,
 		limits: 1, life: 500 * time.Millisecond}
 }
 
-// with changes how requests come, how far the table is, and how many limits there are.
+// with changes the pattern, the round trip, and the number of limits.
 func (m mix) with(pattern int, trip time.Duration, limits int) mix {
 	m.pattern, m.trip, m.limits = pattern, trip*time.Millisecond, limits
 	return m
 }
 
-// held changes for how long tokens may be held. The bucket fills in twice that time or more.
+// held changes how long tokens may be held. The bucket fills in at least twice that time.
 func (m mix) held(life time.Duration) mix {
 	m.life = life
 	return m
@@ -64,18 +64,18 @@ func (m mix) fleet() Case {
 	granted := min(m.load, 1) * float64(m.perSecond)
 	c.Warm = max(4*time.Second, 8*m.life)
 	c.For = max(seconds(4000/granted), 8*time.Second, 16*m.life)
-	if m.pattern == bursty { // a process learns from bursts that have ended; few processes have few of them
+	if m.pattern == bursty { // a process learns from finished bursts; few processes have few of them
 		c.Warm, c.For = max(c.Warm, 40*time.Second), max(c.For, time.Duration(max(100, 1600/m.processes))*time.Second)
 	}
-	if m.load > 1 { // the bucket is drained; what it holds at the end is no loss, and has to weigh little
+	if m.load > 1 { // the bucket is drained: its rest at the end is no loss, and should matter little
 		c.For = max(2*c.For, 40*time.Second)
 		c.Warm = max(c.Warm, 2*seconds(float64(fills)/(m.load-1)))
 	}
 	return c
 }
 
-// neverWorse are some fleets for which Ahead is worth much, and some in which a process is asked one to eight times in
-// a life, where it could be worse; -grid plays all.
+// neverWorse are some fleets that gain much from Ahead, and some with one to eight requests per
+// process and life, which could lose by it. -grid runs all.
 func neverWorse() []mix {
 	const second = time.Second
 	if !*grid {
@@ -99,7 +99,7 @@ func neverWorse() []mix {
 				if perSecond == 10_000 {
 					continue
 				}
-				// Each other way to play it comes with every third fleet.
+				// Other patterns, round trips and limits come with every third fleet.
 				pattern, trip, limits := []int{smooth, smooth, random}[n%3], trips[1+n/3%2], 1+2*(n%2)
 				all = append(all, m.with(pattern, trip, limits))
 				if n++; perSecond < 1000 {
@@ -114,8 +114,8 @@ func neverWorse() []mix {
 	return all
 }
 
-// With Ahead a fleet pays at most 1.02 times as many writes for a grant, and is granted at least 99 % as much: for any
-// load, of any number of processes, at any distance.
+// With Ahead, a grant costs at most 1.02 times as many writes, and at least 99 % as much is
+// granted: for any load, any number of processes, and any distance.
 func TestTakingAheadIsNeverWorse(t *testing.T) {
 	for _, m := range neverWorse() {
 		c := m.fleet()

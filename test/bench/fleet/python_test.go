@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestWritersOnShards prints what writers of the Python algorithm, of ours and of both
-// are delivered on a bucket of 1, 2, 4 and 8 shards, and the worst excess. Ours alone
-// never admit too much; on one shard the model of Python does by less than a token.
-// What is printed is in docs/python.md.
+// TestWritersOnShards prints how much writers of the Python algorithm, ours, and a mix of both
+// deliver on a bucket of 1, 2, 4 and 8 shards, and the worst excess. Ours alone never admit too
+// much. On one shard, the model of Python exceeds by less than a token. docs/python.md has the
+// output.
 func TestWritersOnShards(t *testing.T) {
 	t.Logf("%-24s %7s %10s %10s %14s", "writers", "shards", "delivered", "excess", "of capacity")
 	for _, w := range []struct {
@@ -19,7 +19,7 @@ func TestWritersOnShards(t *testing.T) {
 			c := Case{Bucket: PerSecond, Python: w.python, Processes: w.ours, Shards: shards, Load: 3, Seed: 5,
 				Warm: 2 * time.Second, For: 8 * time.Second}
 			if w.python == 0 {
-				c.For *= 3 // looks come in bursts a second apart: what they deliver evens out
+				c.For *= 3 // looks come in bursts a second apart, which evens out
 			}
 			r := bubble(t, c.Run)
 			t.Logf("%-24s %7d %8.1f %% %+10.2f %12.0f %%", w.name, r.Shards, 100*r.Delivered(), r.Excess,
@@ -37,8 +37,8 @@ func TestWritersOnShards(t *testing.T) {
 	}
 }
 
-// TestPythonModel holds the model to what the documents tell of the Python client:
-// one write below the rate, several above it, and refill lost there.
+// TestPythonModel compares the model with what the documents say of the Python client: one write
+// below the rate, several above it, and refill lost there.
 func TestPythonModel(t *testing.T) {
 	for _, tt := range []struct {
 		load        float64

@@ -8,24 +8,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// TestSplitBucketsPayWhatTheTableSays: 8 processes on 8 shards, where requests are small
-// against a share, and where some are as large as two of them. What is delivered is
-// counted in tokens: an exact bucket grants other requests. In which order goroutines of
-// one instant run is left to chance: at 90 % with large requests a run delivers 96.2 %,
-// give or take 0.5, so the mean of eight is held. What docs/measured.md says is what this
-// prints.
+// TestSplitBucketsPayWhatTheTableSays: 8 processes on 8 shards, where requests are small against a
+// share, and where some are as large as two shares. Deliveries are counted in tokens, because an
+// exact bucket grants other requests. The order of goroutines at one instant is left to chance: at
+// 90 % with large requests a run delivers 96.2 %, plus or minus 0.5, so the mean of eight is
+// tested. docs/measured.md has the output.
 func TestSplitBucketsPayWhatTheTableSays(t *testing.T) {
 	const shards = 8
 	for _, want := range []struct {
 		bucket        Bucket
 		load          float64
-		writes, reads float64 // units per granted acquire, at most
+		writes, reads float64 // units per grant, at most
 	}{
 		{Hot, .5, 1.2, 0.05},
 		{Hot, .9, 1.2, 0.05},
 		{Hot, 1.5, 1.5, 0.05},
 		{Hot, 5, 1.6, 0.05},
-		{Mixed, .5, 2, 1.5}, // three shards pay for 25 at least, six units
+		{Mixed, .5, 2, 1.5}, // three shards pay for at least 25, six units
 		{Mixed, .9, 2, 1.5},
 		{Mixed, 1.5, 2, 1.5},
 		{Mixed, 5, 2, 1.5},
@@ -59,11 +58,11 @@ func TestSplitBucketsPayWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// TestLargeAcquiresReadAllShardsSeldom: of a bucket of 8 shards all ask, twenty and a hundred
-// times as often as it refills, for more than a shard holds. To read all shards is 8 units. A
-// process does it for what it is granted, and beside that about once a second. A transaction
-// on all shards is 16 units.
-func TestLargeAcquiresReadAllShardsSeldom(t *testing.T) {
+// TestLargeAcquiresRarelyReadAllShards: all processes request more than one of 8 shards holds,
+// twenty and a hundred times as often as the bucket refills. Reading all shards takes 8 units. A
+// process does it for each grant, and otherwise about once a second. A transaction on all shards
+// takes 16 units.
+func TestLargeAcquiresRarelyReadAllShards(t *testing.T) {
 	const shards, rate, cost = 8, 100, 25
 	large := Bucket{
 		Name: "100 a second, all take 25", Limits: []limiter.Limit{limiter.PerSecond("rps", rate)}, Mean: cost,
@@ -76,7 +75,7 @@ func TestLargeAcquiresReadAllShardsSeldom(t *testing.T) {
 			granted, attempts := float64(r.Granted), r.Attempts
 			reads, most := r.Reads/shards, granted+1.2*float64(processes)*c.For.Seconds()
 			if processes == 1 {
-				most = granted * 1.1 // nobody else takes anything
+				most = granted * 1.1 // no other grants
 			}
 			t.Logf("%v: %d granted of %d, writes/grant %.1f, all shards read %.0f times, %.0f allowed",
 				c, r.Granted, attempts, r.PerGrant(), reads, most)

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// target is what is held of a fleet. Zero demands nothing.
+// target has the bounds of a fleet. A bound of zero is not checked.
 type target struct {
 	bucket    Bucket
 	processes int
 	loads     []float64
-	perGrant  float64 // write units per granted acquire, at most
-	low       float64 // how low the level may be shown in the mean, as a share of the capacity
-	delivered float64 // of what an exact bucket grants, at least
+	perGrant  float64 // write units per grant, at most
+	low       float64 // by how much the level may be shown too low on average, as a share of the capacity
+	delivered float64 // least share of an exact bucket's grants
 }
 
-// targets are those of the design's table of fleets, with the default of
-// Options.Slack. The frontier that the benchmark prints shows that no fixed slack
-// reaches all of them: it follows what others take.
+// targets are the bounds of the design's table of fleets, with the default of Options.Slack. The
+// frontier that the benchmark prints shows that no fixed slack reaches all of them. The default
+// depends on the charges of others.
 var targets = []target{
 	{PerMinute, 16, []float64{.1, .5, .9}, 1.05, 0.05, 0.999},
 	{PerMinute, 64, []float64{.1, .5, .9}, 1.10, 0.15, 0.999},
@@ -32,7 +32,7 @@ var targets = []target{
 	{Busy, 1, []float64{1.5}, .3, 0, 0.98},         // requests of one process go together
 }
 
-// TestFleetsPayWhatTheTableSays (I8): counts, in virtual time.
+// TestFleetsPayWhatTheTableSays (I8) counts in virtual time.
 func TestFleetsPayWhatTheTableSays(t *testing.T) {
 	const arrivals = 3000
 	for _, want := range targets {
@@ -57,16 +57,16 @@ func TestFleetsPayWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// slow is what is held of a fleet on 100 per second, capacity 100, behind a table whose
-// calls take longer than the 4 ms of the other tests.
+// slow is a fleet on 100 per second, capacity 100, whose table takes longer than the 4 ms of the
+// other tests.
 type slow struct {
 	Case
-	perGrant float64 // write units per granted acquire, at most
+	perGrant float64 // write units per grant, at most
 }
 
-// slowTables are the design's table of round trips (5b), but tighter where more than that
-// was reached. Equal shares of a saturated bucket are about one request in each write, whatever the
-// round trip. LONG=1 covers fleets of 64, too.
+// slowTables are the design's table of round trips (5b), with tighter bounds where they are
+// reached. Equal shares of a saturated bucket mean about one request per write, whatever the round
+// trip. LONG=1 adds fleets of 64.
 func slowTables() []slow {
 	at := func(trip time.Duration, processes int, load, perGrant float64) slow {
 		c := Case{Bucket: PerSecond, Processes: processes, Load: load, Trip: trip * time.Millisecond, Seed: 1}
@@ -82,11 +82,11 @@ func slowTables() []slow {
 	}
 	for _, trip := range trips {
 		hurried, spiking := at(trip, 16, 5, 2), at(trip, 16, 5, 1.3)
-		// A read of configuration would take a round trip of its own, once a minute.
+		// Otherwise a read of configuration would take a round trip once a minute.
 		hurried.Deadline, hurried.Options.ConfigTTL = 2*hurried.Trip, time.Hour
 		spiking.Spike = 5 * time.Second
 		all = append(all, hurried, spiking)
-		for _, load := range []float64{.5, .9} { // no time for a second write where charges are refused
+		for _, load := range []float64{.5, .9} { // no time for a second write if a charge is refused
 			if crowd := hurried; trip == trips[0] {
 				crowd.Processes, crowd.Load, crowd.perGrant = 64, load, 1.1
 				all = append(all, crowd)
@@ -96,12 +96,12 @@ func slowTables() []slow {
 	return all
 }
 
-// trips are the round trips that fleets are played at, in ms: within a zone, within a
-// region through a proxy, across a continent, across an ocean.
+// trips are the round trips of fleets, in ms: within a zone, within a region through a proxy,
+// across a continent, and across an ocean.
 var trips = []time.Duration{4, 15, 60, 150}
 
-// TestSlowTables: behind a table whose every call is answered, however late, nothing is
-// unknown, and a denial takes three round trips at most, of those that there are then.
+// TestSlowTables: if the table answers every call, however late, no result is unknown, and a denial
+// takes at most three round trips of that time.
 func TestSlowTables(t *testing.T) {
 	for _, c := range slowTables() {
 		c.Warm, c.For = 10*time.Second, 30*time.Second
@@ -118,8 +118,8 @@ func TestSlowTables(t *testing.T) {
 	}
 }
 
-// TestLostAnswerCostsOneRequest: what gets no answer fails, nobody waits for
-// it, and everybody else is served.
+// TestLostAnswerCostsOneRequest: a request without an answer fails, no other request waits for it,
+// and all others are served.
 func TestLostAnswerCostsOneRequest(t *testing.T) {
 	for _, n := range []int{1, 16} {
 		c := Case{Bucket: PerSecond, Processes: n, Load: .5, LoseOne: 200, Seed: 1, For: 60 * time.Second}
@@ -132,7 +132,7 @@ func TestLostAnswerCostsOneRequest(t *testing.T) {
 	}
 }
 
-// TestColdHerd: fresh processes that ask at one instant pay one write each on a bucket that is there.
+// TestColdHerd: new processes that start at one instant need one write each on an existing bucket.
 func TestColdHerd(t *testing.T) {
 	c := Case{Bucket: PerMinute, Seed: 1}
 	r := bubble(t, func(ctx context.Context) (r Result, err error) {

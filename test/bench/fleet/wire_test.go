@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// wire is a DynamoDB client that counts write units: items are small, so that a
-// write is one unit, and two in a transaction.
+// wire is a DynamoDB client that counts write units. Items are small, so a write takes one unit,
+// and two in a transaction.
 type wire struct {
 	limiter.DynamoDB
 	units atomic.Int64
@@ -42,20 +42,20 @@ func (w *wire) TransactWriteItems(
 	return w.DynamoDB.TransactWriteItems(ctx, in, opts...)
 }
 
-// The levels on an emulator are not looked at: that would be load of its own.
+// Levels on an emulator are not sampled, because that would add load.
 func (w *wire) sample()          {}
 func (w *wire) reset()           { w.units.Store(0) }
 func (w *wire) result(r *Result) { r.Writes = int(w.units.Load()) }
 
-// modest asks no more of an emulator than it can do while it shares a machine with
-// the fleet: at five times the rate, 100 requests a second.
+// modest demands no more than an emulator can do while it shares a machine with the fleet: at five
+// times the rate, 100 requests a second.
 var modest = Bucket{
 	Name:   "20 per second, capacity 20",
 	Limits: []limiter.Limit{limiter.PerSecond("rps", 20)},
 	Cost:   one,
 }
 
-// realTime plays a few fleets on dynoxide, over HTTP, by the machine's clock.
+// realTime runs a few fleets on dynoxide, over HTTP, by the machine's clock.
 func realTime(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	for _, c := range []Case{

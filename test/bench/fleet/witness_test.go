@@ -6,9 +6,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 )
 
-// What comes back may be taken at once, also by a write that was sent before, or later, from a
-// level above the capacity of 10. What does not come back may not.
-func TestWitnessCountsWhatCameBack(t *testing.T) {
+// Given-back tokens may be taken again at once, also by a write sent before or after, from a level
+// above the capacity of 10. Other tokens may not.
+func TestWitnessCountsGivenBackTokens(t *testing.T) {
 	type took struct{ milli, sent, now int64 }
 	for name, c := range map[string]struct {
 		all  []took

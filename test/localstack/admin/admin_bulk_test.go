@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// A hierarchy of hundreds is stored by the engines as by the twin: at once, parents first, and what
-// somebody else has stored since the plan stays.
+// A hierarchy of hundreds of entities is stored on the emulators as on the twin: in bulk, parents
+// first. Changes of others since the plan stay.
 func TestAHierarchyIsAppliedInBulk(t *testing.T) {
 	const n = 200
 	onEngines(t, func(w *world) {

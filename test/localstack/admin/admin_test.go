@@ -1,5 +1,5 @@
-// Package admin runs the administration on the emulators: what the twin is trusted
-// with in its unit tests, reads, queries and pages above all, here on engines.
+// Package admin runs the administration on the emulators. Its unit tests use the twin; here mainly
+// reads, queries and pages are tested on emulators.
 package admin
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// world is a table of its own on an engine.
+// world is a table of its own on an emulator.
 type world struct {
 	*testing.T
 	engine *engine.Engine
@@ -80,7 +80,7 @@ func (w *world) put(it item.Item) {
 
 var rpm = limiter.PerHour("rpm", 1000)
 
-// Limits are stored, found, listed and deleted, and what changes reaches a bucket.
+// Limits are stored, found, listed and deleted, and changes reach a bucket.
 func TestLimits(t *testing.T) {
 	onEngines(t, func(w *world) {
 		at := admin.Scope{Entity: "auth0|5f7c#1", Resource: "anthropic.claude-v2:0"}
@@ -128,7 +128,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// Entities whose metadata fill more than a page are listed and deleted.
+// Entities with more than a page of metadata are listed and deleted.
 func TestEntities(t *testing.T) {
 	onEngines(t, func(w *world) {
 		check.Must(w, check.Err(w.ns.CreateEntity(w.Context(), admin.Entity{ID: "org"})))
@@ -165,10 +165,10 @@ func snapshot(ns, entity, resource string, hour int) item.Item {
 	}.Item()
 }
 
-// Usage and buckets are found by indexes that hold keys only.
+// Usage and buckets are found through indexes that have only keys.
 func TestReading(t *testing.T) {
 	onEngines(t, func(w *world) {
-		slow := limiter.PerDay("rpm", 1000) // of which a slow machine gets back little
+		slow := limiter.PerDay("rpm", 1000) // a slow machine gets few tokens back
 		check.Must(w, w.ns.SetLimits(w.Context(), admin.Scope{}, slow))
 		for e := range 4 {
 			w.take(fmt.Sprint("e", e), "gpt-4", limiter.Costs{"rpm": 100})
@@ -199,8 +199,8 @@ func TestReading(t *testing.T) {
 	})
 }
 
-// A deleted namespace stops its clients, comes back with all that it had, and is
-// purged without a rest, and without touching another.
+// A deleted namespace stops its clients, and a recovered one has all of its contents. A purge
+// removes everything, and nothing of other namespaces.
 func TestNamespaces(t *testing.T) {
 	onEngines(t, func(w *world) {
 		other, err := w.table.Register(w.Context(), "other")
@@ -235,8 +235,7 @@ func TestNamespaces(t *testing.T) {
 	})
 }
 
-// A manifest is applied, found unchanged and taken away; a bucket is reset and
-// credited.
+// A manifest is applied, found unchanged, and removed. A bucket is reset and credited.
 func TestManifestsAndLevels(t *testing.T) {
 	onEngines(t, func(w *world) {
 		m, err := manifest.Parse([]byte(`{namespace: prod, system: {on_unavailable: allow, limits: {rpm: {capacity: 100, refill_period: 86400}}},

@@ -7,8 +7,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
-// Letters have widths of their own, so what a test says of a layout is about the text
-// in it. The fonts are those that came with the browser, wherever the test runs.
+// Letters have different widths, so tests of a layout depend on its text. The fonts are the
+// browser's own, wherever the test runs.
 func TestTextHasAWidth(t *testing.T) {
 	for _, family := range []string{"serif", "sans-serif", "system-ui", "monospace", "no such font"} {
 		t.Run(family, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestTextHasAWidth(t *testing.T) {
 	}
 }
 
-// Texts of a drawing that cross or that leave it are found; texts that only touch are not.
+// Texts of a drawing that overlap or leave it are found. Texts that only touch are not.
 func TestUnreadableTextIsFound(t *testing.T) {
 	p := browser.Open(t, browser.DataURL(`<svg width="200" height="100" font-size="10">
 		<text x="10" y="20">one</text><text x="12" y="24">two</text><text x="10" y="50">three</text>

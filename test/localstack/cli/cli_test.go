@@ -1,5 +1,5 @@
-// Package cli runs the built command-line tool on an emulator: what commands do and print
-// is tested beside them, in cmd/zae-limiter; here is what only the whole shows.
+// Package cli runs the built command-line tool on an emulator. The commands and their output are
+// tested in cmd/zae-limiter. Here are tests that need the built tool.
 package cli
 
 import (
@@ -38,7 +38,7 @@ func newShell(t *testing.T, e *engine.Engine, name string) *shell {
 	return &shell{T: t, env: append(e.Env(), "ZAEL_STACK="+name, "HOME="+t.TempDir())}
 }
 
-// run runs a command, which must end in the status, and returns what it wrote.
+// run runs a command, which must end with the status, and returns its output.
 func (s *shell) run(status int, args ...string) (out, errs string) {
 	s.Helper()
 	var stdout, stderr bytes.Buffer
@@ -54,7 +54,7 @@ func (s *shell) run(status int, args ...string) (out, errs string) {
 	return stdout.String(), stderr.String()
 }
 
-// says runs a command and wants each text in what it wrote.
+// says runs a command, and requires each text in its output.
 func (s *shell) says(status int, command string, texts ...string) {
 	s.Helper()
 	out, errs := s.run(status, strings.Fields(command)...)
@@ -75,7 +75,7 @@ func prints[T any](s *shell, command string) (v T) {
 	return v
 }
 
-// From no table to a limited entity that is looked after.
+// From no table to an entity with limits under administration.
 func TestFromNothingToALimitedService(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	name := engine.UniqueName("cli")

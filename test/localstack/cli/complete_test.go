@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// A bash that has nothing but the script of the tool, no package bash-completion, completes commands and the names
-// that are in the table, when a key is struck.
+// A bash with only the tool's script, without the package bash-completion, completes commands and
+// names in the table when a key is pressed.
 func TestBashCompletes(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	s := newShell(t, e, e.Table(t).Name)
@@ -20,8 +20,8 @@ func TestBashCompletes(t *testing.T) {
 	s.run(0, "limits", "set", "-y", "-e", "acme", "-r", "search", "own=10")
 	s.run(0, "entity", "create", "user:7")
 	const (
-		tab     = "\t"    // completes what only one name begins with
-		all     = "\x1b*" // writes all that could follow
+		tab     = "\t"    // completes a unique prefix
+		all     = "\x1b*" // inserts all completions
 		toStart = "\x01"  // of the line
 		enter   = "\n"
 	)

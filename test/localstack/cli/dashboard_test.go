@@ -15,7 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// dashboard runs the page of the table, and returns its address. An interrupt ends it well, with the test.
+// dashboard serves the page of the table, and returns its address. The test ends it by an
+// interrupt, which must succeed.
 func (s *shell) dashboard() string {
 	s.Helper()
 	cmd := exec.Command(binary, "dashboard", "--http", "localhost:0")
@@ -32,7 +33,7 @@ func (s *shell) dashboard() string {
 	return strings.TrimSpace(address) + "/"
 }
 
-// faint finds texts whose colour is less than 4.5 times as bright or dark as what is behind them.
+// faint finds texts with a contrast below 4.5.
 const faint = `(() => {
 	const light = c => { const [r, g, b] = c.match(/[0-9.]+/g).map(v => v / 255)
 		.map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126*r + 0.7152*g + 0.0722*b };
@@ -41,13 +42,13 @@ const faint = `(() => {
 		const ink = light(getComputedStyle(e).color);
 		return (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05) < 4.5 }).map(e => e.tagName) })()`
 
-// budgets are the rows of the page's first table, each with where its name leads.
+// budgets are the rows of the page's first table, with the link of each name.
 const budgets = `[...document.querySelector("tbody").rows].map(r =>
 	[...r.cells].slice(0, 6).map(c => c.textContent)
 		.concat(new URL(r.querySelector("a").href).searchParams.get("entity")))`
 
-// The page of budgets and limits is read on a telephone and on a desk, by day and by night, whatever
-// tenants call themselves; and it asks for nothing but itself.
+// The page of budgets and limits is readable on a phone and a desktop, by day and by night,
+// whatever the tenants' names. It loads nothing else.
 func TestDashboard(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	table := e.Table(t).Name

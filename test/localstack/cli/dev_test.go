@@ -17,8 +17,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// Who sets the environment that dev prints, and nothing else, can be limited, and
-// what is consumed is counted. An interrupt ends it well.
+// With only the environment that dev prints, a program can limit requests, and usage is counted. An
+// interrupt ends dev with success.
 func TestDev(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), binary, "dev", "--emulators", engine.Root(), "-o", "json")
 	cmd.Env = append(os.Environ(), "ZAEL_STACK=mine", "ZAEL_NAMESPACE=team")
@@ -67,7 +67,7 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// A command runs in the environment, and its exit status is that of dev.
+// A command runs in the environment, and dev ends with its exit status.
 func TestDevRunsACommand(t *testing.T) {
 	s := &shell{T: t, env: []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}}
 	dev := []string{"dev", "--emulators", engine.Root(), "--no-functions", "--"}

@@ -9,8 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
-// A load test admits what the limits allow, tells so in every form, and its report
-// is one file that asks for no other.
+// A load test admits what the limits allow, and says so in every format. Its report is one
+// self-contained file.
 func TestLoad(t *testing.T) {
 	s := onTable(t)
 	file := filepath.Join(t.TempDir(), "load.html")
@@ -54,7 +54,7 @@ func looksRight(t *testing.T, file string) {
 	if got := p.Unreadable(); len(got) > 0 {
 		t.Errorf("texts of the plots: %q", got)
 	}
-	// Without colours, what is drawn in one plot is told apart by its stripes or dashes.
+	// Without colours, the parts of a plot differ in their stripes or dashes.
 	alike := browser.Eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => {
 		const looks = [...c.querySelectorAll("polyline, path")].map(e => { const s = getComputedStyle(e);
 			return [s.strokeDasharray, s.fill.startsWith("url"), s.stroke == "none"].join() });

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// The picture of a report in docs/choosing-limits.md is of this run: make picture.
+// This run makes the picture of a report in docs/choosing-limits.md: make picture.
 func TestPictureOfAReport(t *testing.T) {
 	s := onTable(t)
 	file := filepath.Join(t.TempDir(), "load.html")

@@ -17,8 +17,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// SIGTERM in the middle of traffic, after a thousand requests of a rate, a quota and slots, ahead and settled within
-// half a second: the quota has lost what they cost, no more and no less, and no slot is taken.
+// SIGTERM arrives in the middle of traffic, after a thousand requests of a rate, a quota and slots,
+// with prefetching and delayed settlements. The quota has lost exactly the costs, and no slot is
+// taken.
 func TestServeEndsWithNothingLost(t *testing.T) {
 	s := onTable(t)
 	s.says(0, "limits set -y -e acme -r api rps=100000/s quota=1000000@daily jobs=100@in-flight/1m")
@@ -36,7 +37,7 @@ func TestServeEndsWithNothingLost(t *testing.T) {
 	post := func(path, body string) (map[string]any, error) {
 		a, err := http.Post("http://"+address+"/v1/"+path, "application/json", strings.NewReader(body))
 		if err != nil {
-			return nil, err // it has ended, and has not begun with this
+			return nil, err // it has ended before it started this
 		}
 		defer a.Body.Close()
 		var out map[string]any

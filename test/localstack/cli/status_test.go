@@ -2,8 +2,8 @@ package cli
 
 import "testing"
 
-// Status tells what is right with a table whose stream nobody reads. What may be wrong is
-// tested beside the command.
+// Status reports a healthy table whose stream has no reader. Problems are tested in
+// cmd/zae-limiter.
 func TestStatus(t *testing.T) {
 	s := onTable(t)
 	s.says(0, "status", "ACTIVE", "as it must be", "schema 0.9.0", "default", "ENABLED NEW_AND_OLD_IMAGES",

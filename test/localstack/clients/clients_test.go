@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Of a limit of 100 tokens 50 are taken, which cost 30 in the end, and so on: what is booked is what the
-// clients can know, whatever becomes of a call's answer.
-func TestBooksHoldOnlyKnownOutcomes(t *testing.T) {
+// Of a limit of 100 tokens, 50 are taken, which settle at 30, and so on. The books have exactly
+// what clients can know, whatever happens to an answer.
+func TestBooksHaveOnlyKnownOutcomes(t *testing.T) {
 	db := memdynamo.New(nil)
 	lim, err := limiter.Open(t.Context(), db.Client(), "table", &limiter.Options{Register: true})
 	check.Must(t, err)
@@ -37,10 +37,10 @@ func TestBooksHoldOnlyKnownOutcomes(t *testing.T) {
 	for _, step := range []struct {
 		name      string
 		call      Call
-		fault     error // of a write, and whether it is carried out
+		fault     error // of a write, and whether the write takes effect
 		apply     bool
-		from      int   // the first write with it
-		want      error // of the request
+		from      int   // the first write with the fault
+		want      error // the error of the request
 		low, high int64
 	}{
 		{"settled for less", settled(50, 30), nil, true, 0, nil, 30, 30},

@@ -1,4 +1,4 @@
-// Package conformance runs the conformance suite of the store on the emulators.
+// Package conformance runs the store's conformance suite on the emulators.
 package conformance
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// known are the differences between the engines and the twin. None is in an
-// answer to a request that the product sends.
+// known are the differences between the emulators and the twin. None concerns a request of the
+// product.
 var known = map[engine.Kind]storetest.Deviations{
 	engine.Dynoxide: {
 		"order of booleans": "dynoxide 1.2.1 lets any type be ordered and finds that the condition " +

@@ -13,7 +13,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
-// recorded is the record of a real run, taken from the page that it wrote.
+// recorded returns the record of a real run, from the page that it wrote.
 func recorded(t *testing.T) story {
 	t.Helper()
 	text, err := os.ReadFile("testdata/run.json")
@@ -23,12 +23,12 @@ func recorded(t *testing.T) story {
 	return r
 }
 
-// shown is what a reader sees of a section of the page.
+// shown is a section of the page as a reader sees it.
 type shown struct {
 	ID            string
 	Heading       string
 	Width, Height float64
-	Drawn         int // shapes of its pictures that have an extent
+	Drawn         int // shapes of its pictures with an extent
 }
 
 const sections = `[...document.querySelectorAll("section")].map(s => ({
@@ -37,8 +37,8 @@ const sections = `[...document.querySelectorAll("section")].map(s => ({
 	Drawn: [...s.querySelectorAll("svg path, svg rect, svg circle")].filter(e => {
 		const b = e.getBoundingClientRect(); return b.width > 0 || b.height > 0 }).length}))`
 
-// TestPageInABrowser looks at the report of a run as its reader does, on a desk and
-// on a telephone, in light and dark colours.
+// TestPageInABrowser opens the report of a run, on a desktop and on a phone, in light and dark
+// colours.
 func TestPageInABrowser(t *testing.T) {
 	r := recorded(t)
 	path := filepath.Join(t.TempDir(), "demo.html")
@@ -77,10 +77,10 @@ func TestPageInABrowser(t *testing.T) {
 	}
 }
 
-// looksRight compares what is drawn with the record.
+// looksRight compares the drawing with the record.
 func looksRight(t *testing.T, p *browser.Page, r story) {
 	t.Helper()
-	// Every bar is as long a part of its track as the limit has let pass.
+	// Each bar fills its track by the share that its limit admitted.
 	type lengths struct{ Fill, Track float64 }
 	got := browser.Eval[[]lengths](p, `[...document.querySelectorAll("svg.bar")].map(s => {
 		const [track, fill] = [...s.querySelectorAll("rect")].map(e => e.getBoundingClientRect().width);
@@ -119,7 +119,7 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 		"the record in the page is not the one that it was made from")
 }
 
-// A run that fails says so, and texts cannot become part of the page.
+// The page of a failed run says so, and texts cannot inject HTML.
 func TestPageOfAFailure(t *testing.T) {
 	r := story{About: "<script>alert(1)</script>", Why: []string{"5 < 6 events"}, Seconds: 1}
 	var out strings.Builder

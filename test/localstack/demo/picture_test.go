@@ -14,8 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/browser"
 )
 
-// TestPicturesAreOfTheKeptRun: what the README shows is what was measured, and that is
-// what the README says of it.
+// TestPicturesAreOfTheKeptRun: the README's pictures and text agree with the recorded run.
 func TestPicturesAreOfTheKeptRun(t *testing.T) {
 	r := recorded(t)
 	for theme, c := range themes {
@@ -47,7 +46,7 @@ func TestPicturesAreOfTheKeptRun(t *testing.T) {
 	}
 }
 
-// The labels of the pictures can be read, whatever a run was like: also where its lines end at one place.
+// The labels of the pictures are readable for any run, even if its lines end at one place.
 func TestLabelsOfThePicture(t *testing.T) {
 	for name, last := range map[string]sum{
 		"as recorded": {}, "all of one number": {Asked: 1617, Admitted: 1617, Allowed: 1617}, "nothing": {},
@@ -70,11 +69,11 @@ func TestLabelsOfThePicture(t *testing.T) {
 	}
 }
 
-// A limit of 60 a minute, capacity 10: after ten requests within the first second, two of
-// which give back, twelve and one more per second are allowed.
+// A limit of 60 a minute with capacity 10: ten requests come in the first second, two of which give
+// back. Then twelve and one more per second are allowed.
 func TestSumsOfARun(t *testing.T) {
 	p := loadcheck.Page{Seen: []loadcheck.Rule{{Capacity: 10, Amount: 60, Period: 60_000}}}
-	asked := []int64{2900} // is denied
+	asked := []int64{2900} // denied
 	for at := int64(1000); at < 2000; at += 100 {
 		asked = append(asked, at)
 		p.Events = append(p.Events, loadcheck.Event{Kind: loadcheck.Grant, Sent: at, Answered: at + 100, Tokens: 1})
@@ -91,8 +90,8 @@ func TestSumsOfARun(t *testing.T) {
 	}
 }
 
-// A page that is none, and the page of a run that failed, have no pictures.
-func TestNoPictureOfAFailure(t *testing.T) {
+// An invalid page, and the page of a failed run, give no pictures.
+func TestFailedRunsHaveNoPictures(t *testing.T) {
 	dir := t.TempDir()
 	page, data := filepath.Join(dir, "demo.html"), filepath.Join(dir, "run.json")
 	r := recorded(t)

@@ -28,7 +28,7 @@ func TestTheWorstAccountIsFound(t *testing.T) {
 	}
 }
 
-// passing is a result with which nothing is wrong.
+// passing is a result without a fault.
 func passing() result {
 	used := func(limit string) sums {
 		return sums{limit: limit, hourly: 10, daily: 10, counters: 10, low: 10, high: 10}
@@ -45,7 +45,7 @@ func passing() result {
 	}
 }
 
-// Sums say which counters are outside of what the clients know, those of other limits aside.
+// Sums name the counters that differ from what the clients know, apart from other limits.
 func TestSumsNameWhatIsApart(t *testing.T) {
 	of := func(entity string) loadcheck.Account {
 		return loadcheck.Account{Entity: entity, Resource: "gpt", Limit: "rpm"}

@@ -8,7 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
-// Faults are grouped by their kind, in the order in which the kinds came, as far as they came in time.
+// Faults are grouped by kind, in the order of their first occurrence.
 func TestFaultsByKind(t *testing.T) {
 	got := byKind([]incident{
 		{1, answersLost}, {2, batchRepeated}, {3, answersLost}, {4, batchRepeated}, {9, tableAway},
@@ -17,8 +17,8 @@ func TestFaultsByKind(t *testing.T) {
 	check.Deep(t, got, want)
 }
 
-// What a limit was allowed to is that of the phase in which it was asked: a request long afterwards
-// adds neither itself nor the refill until then.
+// A grant counts in the phase of its request. A much later request adds neither itself nor the
+// refill until then.
 func TestGrantsOfAPhase(t *testing.T) {
 	l := new(clients.Book)
 	for _, at := range []int64{1000, 3000, 9000} {
@@ -39,7 +39,7 @@ func TestGrantsOfAPhase(t *testing.T) {
 	}
 }
 
-// A margin says on which side of the bound something is, never by a sign.
+// A margin says on which side of the bound the value is, without a sign.
 func TestMargin(t *testing.T) {
 	for excess, want := range map[float64]string{
 		-14.382: "14.4 tokens below its bound", 0: "0 tokens below its bound",

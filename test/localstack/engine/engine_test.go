@@ -70,7 +70,7 @@ func TestDiesWithItsParent(t *testing.T) {
 	t.Fatalf("engine %d outlived its parent", pid)
 }
 
-// ended is true for a process that is gone or waits as a zombie for its reaper.
+// ended reports whether a process has ended, perhaps as a zombie.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

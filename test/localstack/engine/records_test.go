@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// An empty map arrives in the stream as one, wherever it stands in the item.
+// An empty map stays one in the stream, anywhere in the item.
 func TestRecordsCarryEmptyMaps(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestRecordsCarryEmptyMaps(t *testing.T) {
 	}
 }
 
-// firstImage is the new image of the first record of the table's stream.
+// firstImage returns the new image of the first record of the table's stream.
 func firstImage(t *testing.T, e *Engine, table string) map[string]streams.AttributeValue {
 	t.Helper()
 	described, err := e.DynamoDB().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})

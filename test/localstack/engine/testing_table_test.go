@@ -12,8 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// troubled fails each writing call once: before it is made, or after, so that
-// its answer is lost.
+// troubled fails each writing call once: before the call, or after it, so that its answer is lost.
 type troubled struct {
 	*dynamodb.Client
 	apply           bool
@@ -52,8 +51,8 @@ func (d *troubled) UpdateTimeToLive(
 	return nil, errLost
 }
 
-// TestCreateGoesOn creates a table through calls that fail, and whose answers
-// are lost, until it is there; then once more, which changes nothing.
+// TestCreateGoesOn creates a table through failing calls and lost answers. A second creation
+// changes nothing.
 func TestCreateGoesOn(t *testing.T) {
 	for _, kind := range Kinds() {
 		for name, apply := range map[string]bool{"refused": false, "answer lost": true} {
@@ -82,7 +81,7 @@ func TestCreateGoesOn(t *testing.T) {
 	}
 }
 
-// A table of somebody else is left as it is.
+// An existing table with another schema is left unchanged.
 func TestCreateLeavesOtherTablesAlone(t *testing.T) {
 	e := ForTest(t, Dynoxide)
 	table := UniqueName("other")
@@ -99,7 +98,7 @@ func TestCreateLeavesOtherTablesAlone(t *testing.T) {
 	}
 }
 
-// A table with provisioned capacity is made, and is as it must be.
+// A table with provisioned capacity is created correctly.
 func TestCreateProvisioned(t *testing.T) {
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {

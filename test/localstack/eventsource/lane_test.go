@@ -33,7 +33,7 @@ func span(records []Record) string {
 	return strings.Join(names, ",")
 }
 
-// answers of the function under test, by what it is given.
+// function is the function under test: its answer to a batch.
 type function func(batch []Record) (answer string, functionError bool)
 
 func crashOn(bad ...string) function {
@@ -68,11 +68,11 @@ func times(n int, f function) function {
 	}
 }
 
-// idle reports whether nothing waits and nothing is under way.
+// idle reports whether nothing is waiting or running.
 func (l *lane) idle() bool { return len(l.waiting)+len(l.work)+len(l.late) == 0 }
 
-// drive runs l until nothing is left, and returns what happened: deliveries, then
-// drops with their reason. Time jumps to where the lane asks to be woken.
+// drive runs l until nothing is left. It returns the deliveries, and the dropped records with the
+// reason. Time jumps to the lane's next wake-up.
 func drive(l *lane, f function, now int64) string {
 	var story []string
 	report := func(drops []GivenUp) {

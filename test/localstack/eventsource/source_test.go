@@ -6,7 +6,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Each open shard may have had a read under way. A shard that ends may have successors.
+// Each open shard may have had a read in progress. A shard that ends may have children.
 func TestAllIsReadAfterTwoQuietReadsOfEachShard(t *testing.T) {
 	for r, want := range map[reading]bool{
 		{}: false, {quiet: 9}: false, {shards: 1, quiet: 1}: false, {shards: 1, quiet: 2}: true,

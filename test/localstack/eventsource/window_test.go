@@ -9,7 +9,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// counting is a function that keeps in its state how many records it has seen.
+// counting is a function whose state is the number of records so far.
 func counting(answers map[int]string) function {
 	n, calls := 0, 0
 	return func(batch []Record) (string, bool) {
@@ -63,8 +63,7 @@ func TestTumblingWindows(t *testing.T) {
 	}
 }
 
-// A mapping that replaces another may find the windows as that one left them, or
-// none.
+// A mapping that replaces another may find the other's windows, or none.
 func TestWindowsOutliveTheirMapping(t *testing.T) {
 	for _, inherited := range []bool{true, false} {
 		old := &Mapping{lanes: []*worker{{lane: &lane{}}, {lane: &lane{}, part: 1}}}

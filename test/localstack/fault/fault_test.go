@@ -47,7 +47,7 @@ func (f *fixture) add(ctx context.Context) error {
 	return err
 }
 
-// stored reads n around the proxy, "" when there is no item.
+// stored reads n directly, "" if there is no item.
 func (f *fixture) stored() string {
 	f.t.Helper()
 	out, err := f.plain.GetItem(f.t.Context(),
@@ -60,13 +60,13 @@ func (f *fixture) stored() string {
 	return n.Value
 }
 
-// TestFaults: for each fault, what the SDK makes of it and what is stored.
+// TestFaults: the SDK's error and the stored item for each fault.
 func TestFaults(t *testing.T) {
 	f := newFixture(t, engine.Dynoxide)
 	for _, tt := range []struct {
 		name    string
 		fault   Fault
-		code    string // of a smithy.APIError; "" is a broken connection
+		code    string // of a smithy.APIError; "" means a broken connection
 		applied bool
 	}{
 		{"throttled", Throttled(ReasonKeyRange), "ThrottlingException", false},
@@ -176,8 +176,8 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestMeter compares with the figures of both engines: the table of the
-// template, an item that is in the keys-only index GSI4.
+// TestMeter compares the figures with both emulators', for the template's table and an item in the
+// keys-only index GSI4.
 func TestMeter(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {

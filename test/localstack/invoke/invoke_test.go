@@ -18,8 +18,8 @@ func invoke(t *testing.T, env map[string]string, args ...string) (code int, out,
 	return code, o.String(), p.String()
 }
 
-// TestSampleEvents runs every sample event of both functions through the built
-// binaries. What they write is in the goldens beside the handlers.
+// TestSampleEvents runs every sample event of both functions through the built binaries. The
+// goldens next to the handlers have their writes.
 func TestSampleEvents(t *testing.T) {
 	for _, c := range []struct {
 		function string

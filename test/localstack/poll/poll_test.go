@@ -1,4 +1,4 @@
-// Package poll has package streams/poll read the stream of an engine.
+// Package poll tests streams/poll with the stream of an emulator.
 package poll
 
 import (
@@ -20,8 +20,8 @@ import (
 
 var errLost = errors.New("lost")
 
-// Clients take tokens, and a process polls the stream: usage is exact, after answers
-// that were lost too, and after another process has read everything again.
+// Clients take tokens, and a process polls the stream. Usage is exact, even after lost answers, and
+// after another process has read everything again.
 func TestUsageWithoutLambda(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	db, name := e.DynamoDB(), engine.UniqueName("poll")
@@ -49,14 +49,14 @@ func TestUsageWithoutLambda(t *testing.T) {
 				Invoke: func(ctx context.Context, payload []byte) ([]byte, error) {
 					out, err := agg.Invoke(ctx, payload)
 					if batches.Add(1) == 1 {
-						return nil, errLost // it is all done, and nobody knows
+						return nil, errLost // everything is done, but the answer is lost
 					}
 					return out, err
 				},
 			})
 		}()
 		for batches.Load() < 2 || usage(t, db, name) < 465 {
-			time.Sleep(10 * time.Millisecond) // of another process; the test's own time is the bound
+			time.Sleep(10 * time.Millisecond) // another process runs; the test's own time is the bound
 		}
 		stop()
 		check.Is(t, <-ended, context.Canceled, "ended with")
@@ -64,7 +64,7 @@ func TestUsageWithoutLambda(t *testing.T) {
 	}
 }
 
-// usage returns the tokens that all tenants have used, as the table says.
+// usage returns the tokens used by all tenants, from the table.
 func usage(t *testing.T, db admin.DynamoDB, name string) int64 {
 	t.Helper()
 	table, err := admin.Open(t.Context(), db, name, nil)

@@ -24,7 +24,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/fault"
 )
 
-// recorded is a table, and a client of it whose requests are recorded beside one whose are not.
+// recorded returns a table with two clients: one whose requests are recorded, and one without
+// recording.
 func recorded(t *testing.T) (table string, db, plain *dynamodb.Client, recorder *Recorder) {
 	t.Helper()
 	e := engine.ForTest(t, engine.Dynoxide)
@@ -34,7 +35,7 @@ func recorded(t *testing.T) (table string, db, plain *dynamodb.Client, recorder 
 	return e.Table(t).Name, proxied.DynamoDB(), e.DynamoDB(), Record(proxy)
 }
 
-// take returns what was asked for, and forgets it.
+// take returns the recorded requests, and clears them.
 func take(t *testing.T, recorder *Recorder) []Right {
 	t.Helper()
 	asked, err := recorder.Rights()
@@ -45,7 +46,7 @@ func take(t *testing.T, recorder *Recorder) []Right {
 	return asked
 }
 
-// steps fails the test if one of them did.
+// steps fails the test if one of the steps failed.
 func steps(t *testing.T, all ...error) {
 	t.Helper()
 	for i, err := range all {
@@ -53,9 +54,9 @@ func steps(t *testing.T, all ...error) {
 	}
 }
 
-// administering is everything that the administration does, on entities, limits
-// and namespaces. It returns the id of the namespace that it worked in, what it
-// did there, and what it did for the table as a whole.
+// administering does everything that the administration can do, on entities, limits and namespaces.
+// It returns the id of its namespace, the rights used in it, and the rights used for the whole
+// table.
 func administering(t *testing.T) (id string, within, whole []Right) {
 	t.Helper()
 	name, db, plain, recorder := recorded(t)
@@ -96,7 +97,7 @@ func work(t *testing.T, ns *admin.Namespace) {
 	)
 }
 
-// use takes from buckets of a child and of its parent, one of them in shards.
+// use takes tokens from the buckets of a child and its parent. One of them has shards.
 func use(t *testing.T, db *dynamodb.Client, name string) {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), db, name, &limiter.Options{Timeout: time.Minute})
@@ -108,7 +109,7 @@ func use(t *testing.T, db *dynamodb.Client, name string) {
 	splitShards(t, db, name, l.NamespaceID())
 }
 
-// workOnBuckets changes and reads what is about buckets that are in use.
+// workOnBuckets changes and reads data about buckets in use.
 func workOnBuckets(t *testing.T, ns *admin.Namespace) {
 	t.Helper()
 	ctx := t.Context()
@@ -181,21 +182,21 @@ func TestAdminPoliciesAreSufficientAndNoMore(t *testing.T) {
 	}
 	for _, action := range all["AdminPolicy"].Actions() {
 		if !needed[action] && notAdministering[action] == "" {
-			t.Errorf("the admin policy allows %s, which nobody needs", action)
+			t.Errorf("the admin policy allows %s, which is not needed", action)
 		}
 	}
 	t.Logf("rights: %d kinds of calls within a namespace, %d for the table, %d actions", len(within), len(whole),
 		len(needed))
 }
 
-// notAdministering are rights of the admin policy that no recorded call needs.
+// notAdministering are rights of the admin policy that no recorded call uses.
 var notAdministering = map[string]string{
 	"dynamodb:DescribeTable":      "people and tools look at the table",
 	"dynamodb:DescribeTimeToLive": "the same",
 	"dynamodb:GetItem":            "people look at single items, which BatchGetItem shows too",
 }
 
-// Who may read everything, or administer it, may ask whether the table is as it must be.
+// Policies to read or administer everything allow to check the table.
 func TestReadersMayCheckTheTable(t *testing.T) {
 	name, db, _, recorder := recorded(t)
 	check.Must(t, limitertable.Check(t.Context(), db, name))
@@ -208,9 +209,8 @@ func TestReadersMayCheckTheTable(t *testing.T) {
 	}
 }
 
-// acquiring is all that a client does to take tokens and settle, from a table
-// where its namespace is registered already. It returns the namespace's id and
-// what it asked for.
+// acquiring does everything that a client does to take tokens and settle, on a table with a
+// registered namespace. It returns the namespace's id and the rights used.
 func acquiring(t *testing.T) (id string, asked []Right) {
 	t.Helper()
 	name, db, plain, recorder := recorded(t)
@@ -229,7 +229,7 @@ func acquiring(t *testing.T) (id string, asked []Right) {
 	return l.NamespaceID(), take(t, recorder)
 }
 
-// administered is the namespace of a table.
+// administered returns the namespace of a table.
 func administered(t *testing.T, db *dynamodb.Client, name string) *admin.Namespace {
 	t.Helper()
 	all, err := admin.Open(t.Context(), db, name, nil)
@@ -256,7 +256,7 @@ func takeAndSettle(t *testing.T, l *limiter.Limiter) {
 	check.Is(t, err, context.Canceled)
 }
 
-// family makes a child that its parent pays for too, with limits that are stored.
+// family creates a child whose parent is charged too, with stored limits.
 func family(t *testing.T, ns *admin.Namespace) {
 	t.Helper()
 	steps(t,
@@ -267,7 +267,7 @@ func family(t *testing.T, ns *admin.Namespace) {
 	)
 }
 
-// cascade takes for a child and its parent, of rates, quotas and slots, and waits.
+// cascade charges a child and its parent, with rates, quotas and slots, and waits.
 func cascade(t *testing.T, l *limiter.Limiter) {
 	t.Helper()
 	req := limiter.Request{Entity: "child", Resource: "api", Costs: limiter.Costs{"rpm": 1, "rpd": 1, "jobs": 1}}
@@ -281,7 +281,7 @@ func cascade(t *testing.T, l *limiter.Limiter) {
 // now is the time of a shard's change.
 func now() int64 { return time.Now().UnixMilli() }
 
-// shardOf reads a shard of the bucket that is in use.
+// shardOf reads a shard of the bucket in use.
 func shardOf(t *testing.T, s store.Store, ns string, k int) table.Shard {
 	t.Helper()
 	items, err := s.Read(t.Context(), true, layout.BucketKey(ns, "acme", "api", k))
@@ -291,13 +291,13 @@ func shardOf(t *testing.T, s store.Store, ns string, k int) table.Shard {
 	return b
 }
 
-// mergeShards merges the bucket again, as a client does with a cool one, and lowers the count
-// of another whose second shard is gone.
+// mergeShards merges the bucket again, like a client with a cool bucket. It also lowers the count
+// of another bucket whose second shard is gone.
 func mergeShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	t.Helper()
 	s := store.NewDynamo(db, name)
 	zero := shardOf(t, s, ns, 0)
-	for k := zero.State.Shards - 1; k > 0; k-- { // each comes down before those it merges into
+	for k := zero.State.Shards - 1; k > 0; k-- { // each merges before the shard it merges into
 		check.Must(t, check.Err(shard.Run(t.Context(), s, shard.Follow(shardOf(t, s, ns, k), zero.State.Shards/2),
 			now)))
 	}
@@ -307,7 +307,7 @@ func mergeShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	}
 }
 
-// splitShards doubles the bucket twice, as a client does with a hot one.
+// splitShards doubles the bucket twice, like a client with a hot bucket.
 func splitShards(t *testing.T, db *dynamodb.Client, name, ns string) {
 	t.Helper()
 	s := store.NewDynamo(db, name)
@@ -353,8 +353,8 @@ func TestAcquirePoliciesAreSufficientAndNoMore(t *testing.T) {
 	t.Logf("rights: %d kinds of calls, %d actions", len(asked), len(needed))
 }
 
-// TestOnlyBucketsAreWritten by who may acquire, and only buckets, usage and what usage
-// owes by the aggregator: no limit, no namespace, no audit event.
+// TestOnlyBucketsAreWritten: acquire policies write only buckets. The aggregator writes only
+// buckets, usage and owed usage. Neither writes limits, namespaces or audit events.
 func TestOnlyBucketsAreWritten(t *testing.T) {
 	all := policies(t)
 	for _, c := range []struct {
@@ -386,8 +386,8 @@ func TestOnlyBucketsAreWritten(t *testing.T) {
 	}
 }
 
-// TestAcquiringReadsBucketsAndLimits, by key, and nothing else: no audit event, and not what
-// usage owes.
+// TestAcquiringReadsBucketsAndLimits: an acquire policy reads buckets and limits by key, and
+// nothing else: no audit events, and no owed usage.
 func TestAcquiringReadsBucketsAndLimits(t *testing.T) {
 	all := policies(t)
 	for key, allowed := range map[string]bool{
@@ -405,9 +405,8 @@ func TestAcquiringReadsBucketsAndLimits(t *testing.T) {
 	}
 }
 
-// TestNamespacePoliciesEndAtTheNamespace: whatever one does in a namespace,
-// nobody does with a policy for another one, except read by key what belongs to
-// the table: its version, and a namespace of which the name is known.
+// TestNamespacePoliciesEndAtTheNamespace: a namespace's policy allows nothing in another namespace.
+// It allows to read by key what belongs to the table: its version, and namespaces by name.
 func TestNamespacePoliciesEndAtTheNamespace(t *testing.T) {
 	id, asked := acquiring(t)
 	all := policies(t)
@@ -438,7 +437,7 @@ func TestNamespacePoliciesEndAtTheNamespace(t *testing.T) {
 	}
 }
 
-// TestReadPoliciesRead and nothing else.
+// TestReadPoliciesRead: read policies allow only reads.
 func TestReadPoliciesRead(t *testing.T) {
 	all := policies(t)
 	reads := []string{"dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive",
@@ -461,7 +460,7 @@ func TestReadPoliciesRead(t *testing.T) {
 	}
 }
 
-// TestRightsOfCalls looks at one request of each kind.
+// TestRightsOfCalls checks one request of each kind.
 func TestRightsOfCalls(t *testing.T) {
 	for _, c := range []struct {
 		operation, body string
@@ -488,6 +487,6 @@ func TestRightsOfCalls(t *testing.T) {
 		}
 	}
 	if _, err := rightsOf("DeleteTable", []byte(`{}`)); err == nil {
-		t.Error("an operation that is not known is passed over")
+		t.Error("an unknown operation was ignored")
 	}
 }

@@ -69,16 +69,16 @@ func TestInvokeCarriesContext(t *testing.T) {
 	}
 	_, again := invoke(t, h, "answer")
 	check.Equal(t, again.Pid, a.Pid, "a warm environment was not used again")
-	check.Equal(t, again.RequestID == a.RequestID, false, "two invocations have one id")
+	check.Equal(t, again.RequestID == a.RequestID, false, "two invocations have the same id")
 	s := h.Stats()
-	h.Close() // an answer may be here before what the process has written
+	h.Close() // an answer may arrive before the process's output
 	if s.Starts != 1 || s.Invocations != 2 || len(s.Init) != 1 || !strings.Contains(h.Logs(), "probe asked to answer") {
 		t.Errorf("stats %+v, logs %q", s, h.Logs())
 	}
 	t.Logf("exec to first next: %v", s.Init[0])
 }
 
-// TestTrouble: each kind of failure, and whether the process survives it.
+// TestTrouble: each kind of failure, and whether the process survives.
 func TestTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		do, errorType string
@@ -88,7 +88,7 @@ func TestTrouble(t *testing.T) {
 		{do: "fail", errorType: "errorString", sameProcess: true},
 		{do: "panic", errorType: "string"},
 		{do: "exit", errorType: "Runtime.ExitError"},
-		{do: "hang", errorType: "Sandbox.Timedout", timeout: 200 * time.Millisecond}, // of that invocation alone
+		{do: "hang", errorType: "Sandbox.Timedout", timeout: 200 * time.Millisecond}, // for that invocation alone
 	} {
 		t.Run(tt.do, func(t *testing.T) {
 			h := host(t, Config{})

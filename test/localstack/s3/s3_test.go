@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fault.Fault
-		want  string // object afterwards
+		want  string // the object afterwards
 	}{
 		{"refused", fault.Fault{Answer: Failed(503)}, "absent"},
 		{"forbidden", fault.Fault{Answer: Failed(403)}, "absent"},

@@ -30,7 +30,7 @@ type proxy struct {
 	Listeners                map[bool]int // by failure_mode_deny
 }
 
-// newProxy starts an Envoy that asks the service on a port.
+// newProxy starts an Envoy that uses the service on a port.
 func newProxy(t *testing.T, service int) *proxy {
 	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -49,7 +49,8 @@ func newProxy(t *testing.T, service int) *proxy {
 	return p
 }
 
-// get sends a request from an address to the listener that denies, or grants, what has no decision.
+// get sends a request from an address to the listener that denies, or grants, requests without a
+// decision.
 func (p *proxy) get(ctx context.Context, deny bool, path, user, address string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		fmt.Sprintf("http://127.0.0.1:%d%s", p.Listeners[deny], path), nil)
@@ -68,7 +69,7 @@ func (p *proxy) get(ctx context.Context, deny bool, path, user, address string) 
 	return resp, err
 }
 
-// wants sends a request for each status.
+// wants sends one request for each status.
 func (p *proxy) wants(t *testing.T, deny bool, path, user, address string, statuses ...int) *http.Response {
 	t.Helper()
 	var last *http.Response
@@ -81,7 +82,7 @@ func (p *proxy) wants(t *testing.T, deny bool, path, user, address string, statu
 	return last
 }
 
-// Requests are limited by header, by remote address and by path, and their answers say so.
+// Requests are limited by header, by remote address and by path. Answers have the limits.
 func TestLimits(t *testing.T) {
 	w, port := newTable(t), freePort(t)
 	w.serve(t, port)
@@ -106,7 +107,7 @@ func TestLimits(t *testing.T) {
 	p.wants(t, true, "/other", "ann", "127.0.0.1", 200, 200, 200)
 }
 
-// Without the service Envoy decides. A service that starts again knows what was taken.
+// Without the service, Envoy decides. A restarted service knows the taken hits.
 func TestServiceGone(t *testing.T) {
 	w, port := newTable(t), freePort(t)
 	service := w.serve(t, port)
@@ -121,8 +122,8 @@ func TestServiceGone(t *testing.T) {
 	p.wants(t, false, "/header", "ann", "127.0.0.1", 429)
 }
 
-// A slow table decides all the same. Without a decision, because the table throttles or is gone, Envoy
-// decides, and nothing is taken. Once it answers again, the limit is what it was.
+// A slow table still gives decisions. Without a decision, because the table throttles or is gone,
+// Envoy decides, and nothing is taken. When the table answers again, the limit is unchanged.
 func TestTableInTrouble(t *testing.T) {
 	w, port := newTable(t), freePort(t)
 	w.serve(t, port)
@@ -150,8 +151,8 @@ func TestTableInTrouble(t *testing.T) {
 	p.wants(t, true, "/header", "ann", "127.0.0.1", 429)
 }
 
-// Two Envoys with a service each, on one table, grant together what one would: not one more, also when one
-// of the services is killed and starts again meanwhile.
+// Two Envoys, each with a service, on one table, together grant what one would, and not one more,
+// even if a service is killed and started again.
 func TestTwoEnvoysAndTwoServices(t *testing.T) {
 	w := newTable(t)
 	ports := []int{freePort(t), freePort(t)}
@@ -186,7 +187,7 @@ func TestTwoEnvoysAndTwoServices(t *testing.T) {
 	w.serve(t, ports[0])
 	senders.Wait()
 	t.Logf("%d granted, %d denied, %d undecided", granted.Load(), denied.Load(), undecided.Load())
-	// What the killed service was about to grant is taken, and Envoy did not grant it: one for each sender at most.
+	// The killed service took tokens for requests that Envoy did not grant: at most one per sender.
 	if n := granted.Load(); n > 100 || n < 100-8 {
 		t.Errorf("%d of 100 were granted", n)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// onPage returns the blocks of a language on the page of the service.
+// onPage returns the code blocks of a language on the service's page.
 func onPage(t *testing.T, language string) (out []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(engine.Root(), "..", "..", "docs", "service.md"))
@@ -31,8 +31,8 @@ func onPage(t *testing.T, language string) (out []string) {
 	return out
 }
 
-// What clients do after the page's example: work that fails gives all back, also what it cost is
-// settled if that is known. What is denied says so, and so does what is not acceptable.
+// After the page's example: failed work gives everything back, or settles its real costs if they
+// are known. Denials and invalid requests are reported.
 const (
 	pythonUse = `
 def left():
@@ -87,7 +87,7 @@ try {
 `
 )
 
-// The clients on the page work as they stand there, and alike.
+// The page's clients work as written, and alike.
 func TestClientsOfThePage(t *testing.T) {
 	for _, c := range []struct {
 		language, file, run, model, use string
@@ -100,7 +100,7 @@ func TestClientsOfThePage(t *testing.T) {
 			w.run(t, "limits set -y -e acme -r gpt-4 rpm=10/365d tpm=10000/365d")
 			p := w.serve(t, freePort(t))
 			blocks := onPage(t, c.language)
-			written := func(r rune) bool { return r == '\n' } // lines that are not empty
+			written := func(r rune) bool { return r == '\n' } // non-empty lines
 			if len(blocks) != 2 || len(strings.FieldsFunc(blocks[0], written)) > 40 {
 				t.Fatalf("%d blocks of %s, want a client of 40 lines at most and its use", len(blocks), c.language)
 			}
@@ -117,8 +117,8 @@ func TestClientsOfThePage(t *testing.T) {
 	}
 }
 
-// systemd accepts the unit. It looks for the program, so it gets one that is there.
-func TestUnitOfSystemd(t *testing.T) {
+// systemd accepts the unit. It checks the program's path, so the test uses an existing one.
+func TestSystemdAcceptsTheUnit(t *testing.T) {
 	units := onPage(t, "ini")
 	check.MustEqual(t, len(units), 1, "units")
 	file := filepath.Join(t.TempDir(), "limiter.service")
@@ -126,13 +126,13 @@ func TestUnitOfSystemd(t *testing.T) {
 	check.Must(t, os.WriteFile(file, []byte(text), 0o644))
 	verify := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file)
 	out, err := verify.CombinedOutput()
-	if err != nil || bytes.Contains(out, []byte(filepath.Base(file))) { // what it ignores it only says
+	if err != nil || bytes.Contains(out, []byte(filepath.Base(file))) { // ignored lines are only reported
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// The task is one as ECS has it, and the pod one as Kubernetes has it; and the tool knows its arguments.
-func TestTaskAndPod(t *testing.T) {
+// The task is valid for ECS, the pod for Kubernetes, and the tool accepts their arguments.
+func TestTaskAndPodAreValid(t *testing.T) {
 	var task ecs.RegisterTaskDefinitionInput
 	d := json.NewDecoder(strings.NewReader(onPage(t, "json")[0]))
 	d.DisallowUnknownFields()

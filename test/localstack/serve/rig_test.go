@@ -103,7 +103,7 @@ func (w *table) run(t *testing.T, command string, more ...string) {
 	}
 }
 
-// serve runs the service on a port, until the test ends or it is killed.
+// serve runs the service on a port until the test ends or the process is killed.
 func (w *table) serve(t *testing.T, port int) *process {
 	t.Helper()
 	address := fmt.Sprint("127.0.0.1:", freePort(t))

@@ -27,8 +27,8 @@ func probe(t *testing.T) (binary string) {
 	return binary
 }
 
-// TestEverythingTogether: a crash at the answer redelivers the batch to a new
-// process, and all records are processed in the end.
+// TestEverythingTogether: a crash during the answer delivers the batch again, to a new process. At
+// the end all records are processed.
 func TestEverythingTogether(t *testing.T) {
 	binary := probe(t)
 	s, err := Start(t.Context(), Options{Shards: 2,

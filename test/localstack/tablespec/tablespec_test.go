@@ -74,7 +74,7 @@ func TestUnknownPropertiesAreErrors(t *testing.T) {
 	}
 }
 
-// TestGoldenMappings holds the deployed mappings to design D12 and D14.
+// TestGoldenMappings checks the deployed mappings against design D12 and D14.
 func TestGoldenMappings(t *testing.T) {
 	for _, name := range []string{"aggregator", "archiver"} {
 		f, err := Deployed(name)

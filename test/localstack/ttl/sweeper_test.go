@@ -21,8 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// TestSweepsAndStamps runs on both engines: what expired is deleted and
-// stamped, what was deleted by hand is not, the rest stays.
+// TestSweepsAndStamps runs on both emulators: expired items are deleted and stamped, items deleted
+// by hand are not stamped, and the others stay.
 func TestSweepsAndStamps(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSweepsAndStamps(t *testing.T) {
 				"never":   nil,
 			} {
 				it := key(name)
-				// Forms that scan and stream may render differently.
+				// Scan and stream may render these forms differently.
 				it["details"] = &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}}
 				it["set"] = &types.AttributeValueMemberSS{Value: []string{"b", "c", "a"}}
 				if ttl != nil {
@@ -102,8 +102,8 @@ func key(sk string) map[string]types.AttributeValue {
 	}
 }
 
-// TestARenewedItemIsLeftAlone: the condition loses against a new ttl.
-func TestARenewedItemIsLeftAlone(t *testing.T) {
+// TestRenewedItemsStay: a new ttl fails the condition.
+func TestRenewedItemsStay(t *testing.T) {
 	e := engine.ForTest(t, engine.Dynoxide)
 	db, created := e.DynamoDB(), e.Table(t)
 	s, table := New(e, created), created.Name
