@@ -10,7 +10,6 @@ import (
 	smithytime "github.com/aws/smithy-go/time"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -168,13 +167,14 @@ func (t *tableStore) sample() {
 		return
 	}
 	now := nowMilli()
-	states := make([]bucket.State, 0, len(t.shards))
-	for _, b := range t.shards {
-		states = append(states, b.State)
-	}
 	shown := make([]float64, len(t.limits))
 	for i, l := range t.limits {
-		shown[i], _ = buckettest.HeldAt(states, l.Name, now).Float64()
+		for _, b := range t.shards {
+			if j := b.State.Index(l.Name); j >= 0 {
+				level, _ := b.State.LevelAt(j, now)
+				shown[i] += float64(level)
+			}
+		}
 	}
 	t.witness.sample(shown, now)
 }
