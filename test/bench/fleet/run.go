@@ -150,7 +150,7 @@ type tally interface {
 func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
 	warm, counted := newOutcome(len(processes)), newOutcome(len(processes))
-	var requests sync.WaitGroup
+	requests := workers{next: make(chan func())}
 	begin := time.Now()
 	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
 	into, pick := warm, c.picker(rng, len(processes))
@@ -187,7 +187,7 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 			into.record(who, begin, tokens, after, p(ctx, tokens))
 		})
 	}
-	requests.Wait()
+	requests.end()
 	t.result(&counted.Result)
 	time.Sleep(10 * time.Second) // for work that no caller waits for
 	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants
@@ -203,6 +203,34 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 		counted.Denial = d[len(d)*99/100]
 	}
 	return counted.Result
+}
+
+// workers run functions on goroutines that they use again: to grow the stack of a new one for every
+// request takes a fifth of the time.
+type workers struct {
+	under sync.WaitGroup
+	next  chan func()
+}
+
+// Go runs a function without waiting for it.
+func (w *workers) Go(f func()) {
+	w.under.Add(1)
+	select {
+	case w.next <- f: // one has nothing to do
+	default:
+		go func() {
+			for ok := true; ok; f, ok = <-w.next {
+				f()
+				w.under.Done()
+			}
+		}()
+	}
+}
+
+// end waits for all functions and ends the goroutines.
+func (w *workers) end() {
+	w.under.Wait()
+	close(w.next)
 }
 
 // gap returns the time until the next arrival, in means.
