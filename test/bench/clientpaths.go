@@ -35,30 +35,14 @@ func newFleet(ctx context.Context, w *world) (f fleet, err error) {
 	return f, err
 }
 
-// take acquires requests, and a hundred times as many tokens, which keeps both limits equally full.
-func take(ctx context.Context, l *limiter.Limiter, entity string, requests int64) (*limiter.Lease, error) {
-	return l.Acquire(ctx, limiter.Request{Entity: entity, Resource: resource,
-		Costs: limiter.Costs{"rpm": requests, "tpm": 100 * requests}})
-}
-
-func taken(ctx context.Context, l *limiter.Limiter, entity string, requests int64) error {
-	_, err := take(ctx, l, entity, requests)
-	return err
-}
-
-// denied acquires, and returns an error unless it is denied.
-func denied(ctx context.Context, l *limiter.Limiter, entity string, requests int64) error {
-	err := taken(ctx, l, entity, requests)
-	if errors.Is(err, limiter.ErrLimited) {
-		return nil
-	}
-	return fmt.Errorf("entity %q: got %v, want a denial", entity, err)
+// asks returns a request, with a hundred times as many tokens, which keeps both limits equally full.
+func asks(entity string, requests int64) limiter.Request {
+	return limiter.Request{Entity: entity, Resource: resource,
+		Costs: limiter.Costs{"rpm": requests, "tpm": 100 * requests}}
 }
 
 // stale leaves b with an image that shows half a bucket, although a has taken the rest since.
-func (f fleet) stale(ctx context.Context, entity string) error {
-	return errors.Join(taken(ctx, f.a, entity, 1), taken(ctx, f.b, entity, 499), taken(ctx, f.a, entity, 500))
-}
+func (f fleet) stale() act { return then(takes(f.a, 1), takes(f.b, 499), takes(f.a, 500)) }
 
 // acquires measures all the ways in which an acquire can end.
 func (f fleet) acquires(ctx context.Context) ([]Row, error) {
@@ -69,21 +53,18 @@ func (f fleet) acquires(ctx context.Context) ([]Row, error) {
 func (f fleet) warm() []course {
 	two := func(n int64) act { // its own bucket, and a bucket shared by all entities
 		return func(ctx context.Context, e string) error {
-			costs := limiter.Costs{"rpm": n, "tpm": 100 * n}
-			_, err := f.a.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Costs: costs,
-				Also: []limiter.Part{{Entity: "everybody", Resource: resource, Costs: costs}}})
+			req := asks(e, n)
+			req.Also = []limiter.Part{{Entity: "everybody", Resource: resource, Costs: req.Costs}}
+			_, err := f.a.Acquire(ctx, req)
 			return err
 		}
-	}
-	child := func(ctx context.Context, e string) error {
-		return errors.Join(f.couple(ctx, e), taken(ctx, f.a, e, 500))
 	}
 	return []course{
 		{Row: Row{Path: "acquire, warm", Budget: updates(1)}, prefix: "warm", warm: true,
 			setUp: takes(f.a, 500), run: f.later(takes(f.a, 1))},
 		f.wide(), f.mixed(),
 		{Row: Row{Path: "acquire with cascade, warm", Budget: updates(2)}, warm: true,
-			setUp: child, run: f.later(takes(f.a, 1))},
+			setUp: then(f.couple, takes(f.a, 500)), run: f.later(takes(f.a, 1))},
 		{Row: Row{Path: "acquire of two keys, warm", Budget: updates(2)}, warm: true,
 			setUp: two(500), run: f.later(two(1))},
 		{Row: Row{Path: "acquire, warm, limits not in cache", AtMost: true,
@@ -92,7 +73,7 @@ func (f fleet) warm() []course {
 				"five, and the namespace's, which is read once for all entities"}, prefix: "warm", warm: true,
 			run: func(ctx context.Context, e string) error {
 				f.a.ForgetConfig()
-				return taken(ctx, f.a, e, 1)
+				return takes(f.a, 1)(ctx, e)
 			}},
 	}
 }
@@ -103,8 +84,9 @@ func (f fleet) courses() []course {
 	// or read too.
 	meets := func(own ...limiter.Limit) act {
 		return func(ctx context.Context, e string) error {
-			_, err := f.b.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Limits: own,
-				Costs: limiter.Costs{"rpm": 1, "tpm": 100}})
+			req := asks(e, 1)
+			req.Limits = own
+			_, err := f.b.Acquire(ctx, req)
 			return err
 		}
 	}
@@ -128,18 +110,16 @@ func (f fleet) courses() []course {
 		{Row: Row{Path: "acquire, refill due and foreseen", Budget: updates(1)}, pass: 6 * time.Second,
 			setUp: takes(f.a, 1000), run: takes(f.a, 50), left: f.refilled},
 		{Row: Row{Path: "acquire, refill due and not foreseen", Budget: updates(1)}, pass: 3 * time.Second,
-			setUp: f.stale, run: takes(f.b, 40)},
+			setUp: f.stale(), run: takes(f.b, 40)},
 		{Row: Row{Path: "acquire that counts a denial before", Budget: updates(1)}, pass: 6 * time.Second,
-			setUp: func(ctx context.Context, e string) error {
-				return errors.Join(taken(ctx, f.a, e, 1000), denied(ctx, f.a, e, 1))
-			}, run: takes(f.a, 50), left: f.counted},
+			setUp: then(takes(f.a, 1000), denies(f.a, 1)), run: takes(f.a, 50), left: f.counted},
 		{Row: Row{Path: "acquire, bucket not met, limits in code", Budget: met, AtMost: true,
 			Note: "the bucket is read with what else is stored of the entity; then one charge"}, pass: time.Hour,
 			setUp: takes(f.a, 1), run: meets(limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 100_000))},
 		{Row: Row{Path: "acquire, bucket not met, limits stored", Budget: met, AtMost: true,
 			Note: "half a read unit for each of five records, and for the bucket, in one call; then one charge"},
 			pass: time.Hour, setUp: takes(f.a, 1), run: meets()},
-		{Row: several, pass: 35 * time.Second, setUp: f.halves, run: takes(f.a, 600)},
+		{Row: several, pass: 35 * time.Second, setUp: f.halves(), run: takes(f.a, 600)},
 		{Row: create, setUp: func(ctx context.Context, e string) error { // fills the cache of limits and writes nothing
 			_, err := f.a.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"other": 1}})
 			if !errors.Is(err, limiter.ErrInvalid) {
@@ -148,7 +128,7 @@ func (f fleet) courses() []course {
 			return nil
 		}, run: takes(f.a, 1)},
 		{Row: Row{Path: "denial, first", Budget: updates(1), Note: "a failed condition"}, prefix: "denial",
-			setUp: f.stale, run: denies(f.b, 400)},
+			setUp: f.stale(), run: denies(f.b, 400)},
 		{Row: Row{Path: "denial, repeated"}, prefix: "denial", warm: true, run: denies(f.b, 400)},
 	}
 }

@@ -62,14 +62,32 @@ func (f fleet) bill(ctx context.Context, c *course, prefix string) (err error) {
 	return c.left(ctx, name(0), &c.Row)
 }
 
-// takes returns an act that acquires requests, see take.
+// takes returns an act that acquires requests, see asks.
 func takes(l *limiter.Limiter, requests int64) act {
-	return func(ctx context.Context, e string) error { return taken(ctx, l, e, requests) }
+	return func(ctx context.Context, e string) error {
+		_, err := l.Acquire(ctx, asks(e, requests))
+		return err
+	}
 }
 
 // denies returns an act that acquires requests and must be denied.
 func denies(l *limiter.Limiter, requests int64) act {
-	return func(ctx context.Context, e string) error { return denied(ctx, l, e, requests) }
+	return func(ctx context.Context, e string) error {
+		if err := takes(l, requests)(ctx, e); !errors.Is(err, limiter.ErrLimited) {
+			return fmt.Errorf("entity %q: got %v, want a denial", e, err)
+		}
+		return nil
+	}
+}
+
+// then returns an act of several, until one fails.
+func then(acts ...act) act {
+	return func(ctx context.Context, e string) (err error) {
+		for i := 0; i < len(acts) && err == nil; i++ {
+			err = acts[i](ctx, e)
+		}
+		return err
+	}
 }
 
 // later returns an act after a little time, so that a refill is due.
@@ -84,7 +102,7 @@ func (f fleet) later(do act) act {
 func (c course) ending(l *limiter.Limiter, requests int64, end func(context.Context, *limiter.Lease) error) course {
 	leases := map[string]*limiter.Lease{}
 	c.setUp = func(ctx context.Context, e string) (err error) {
-		leases[e], err = take(ctx, l, e, requests)
+		leases[e], err = l.Acquire(ctx, asks(e, requests))
 		return err
 	}
 	c.run = func(ctx context.Context, e string) error { return end(ctx, leases[e]) }

@@ -94,7 +94,7 @@ func (f *feed) acquire(
 	for i := range buckets * times {
 		entity := fmt.Sprintf("%s-%d", prefix, i%buckets)
 		before, _ := f.w.item(ctx, entity) // nil at first
-		if err := taken(ctx, f.a, entity, requests); err != nil {
+		if err := takes(f.a, requests)(ctx, entity); err != nil {
 			return nil, err
 		}
 		after, err := f.w.item(ctx, entity)

@@ -23,11 +23,6 @@ func (f fleet) couple(ctx context.Context, child string) error {
 	return nil
 }
 
-// coupled is couple with buckets whose images both processes have.
-func (f fleet) coupled(ctx context.Context, child string) error {
-	return errors.Join(f.couple(ctx, child), taken(ctx, f.a, child, 500), taken(ctx, f.b, child, 1))
-}
-
 // cascades measures charges to an entity and its parent.
 func (f fleet) cascades(ctx context.Context) ([]Row, error) {
 	first := Row{
@@ -45,9 +40,10 @@ func (f fleet) cascades(ctx context.Context) ([]Row, error) {
 	turn := 0
 	return f.measure(ctx, []course{
 		{Row: first, prefix: "first", setUp: f.couple, run: takes(f.a, 1)},
-		{Row: back, prefix: "back", setUp: func(ctx context.Context, e string) error {
-			return errors.Join(f.coupled(ctx, e), taken(ctx, f.b, e, 1), taken(ctx, f.a, e+"-parent", 450))
-		}, run: denies(f.b, 100)},
+		{Row: back, prefix: "back", run: denies(f.b, 100), // which has images of both buckets
+			setUp: then(f.couple, takes(f.a, 500), takes(f.b, 1), takes(f.b, 1), func(ctx context.Context, e string) error {
+				return takes(f.a, 450)(ctx, e+"-parent")
+			})},
 		{Row: Row{Path: "denial by the parent, foreseen"}, prefix: "back", run: denies(f.b, 100)},
 		settled.ending(f.a, 1, func(ctx context.Context, le *limiter.Lease) error {
 			if turn++; turn%2 == 0 {
@@ -61,20 +57,17 @@ func (f fleet) cascades(ctx context.Context) ([]Row, error) {
 // waits measures acquires that wait, leases that take more during the work, and releases whose
 // limits differ.
 func (f fleet) waits(ctx context.Context) ([]Row, error) {
-	ask := func(e string, n int64) limiter.Request {
-		return limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"rpm": n, "tpm": 100 * n}}
-	}
 	drained := takes(f.a, 1000)
 	charge := course{Row: Row{Path: "charge of a lease, warm", Budget: updates(1)}, prefix: "charge", warm: true}
 	return f.measure(ctx, []course{
 		{Row: Row{Path: "reserve, into debt", Budget: updates(1)}, prefix: "wait", setUp: drained,
 			run: func(ctx context.Context, e string) error {
-				_, _, err := f.a.Reserve(ctx, ask(e, 10))
+				_, _, err := f.a.Reserve(ctx, asks(e, 10))
 				return err
 			}},
 		{Row: Row{Path: "reserve and give back", Budget: updates(2)}, prefix: "back-again", setUp: drained,
 			run: func(ctx context.Context, e string) error {
-				lease, _, err := f.a.Reserve(ctx, ask(e, 10))
+				lease, _, err := f.a.Reserve(ctx, asks(e, 10))
 				if err != nil {
 					return err
 				}
@@ -84,7 +77,7 @@ func (f fleet) waits(ctx context.Context) ([]Row, error) {
 			run: func(ctx context.Context, e string) error {
 				ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 				defer cancel()
-				_, err := f.a.Wait(ctx, ask(e, 500)) // half a minute
+				_, err := f.a.Wait(ctx, asks(e, 500)) // half a minute
 				if errors.Is(err, limiter.ErrLimited) {
 					return nil
 				}
@@ -94,29 +87,23 @@ func (f fleet) waits(ctx context.Context) ([]Row, error) {
 			return le.Charge(ctx, limiter.Costs{"tpm": 100})
 		}),
 		{Row: Row{Path: "acquire, under limits of another release", Budget: updates(1)}, prefix: "disputed",
-			setUp: f.disputed, run: func(ctx context.Context, e string) error { return f.release(ctx, f.a, e, 1000) }},
+			setUp: then(release(f.a, 1000), release(f.b, 2000), release(f.a, 1000)), run: release(f.a, 1000)},
 		{Row: Row{Path: "drain of two shards",
 			Note:   "a consistent read unit and a write for each, none if others have drained it",
 			Budget: Bill{Calls: map[string]float64{"BatchGetItem": 1, "UpdateItem": 2}, Read: 2, Write: 2}}, prefix: "drained",
-			setUp: f.halves, run: func(ctx context.Context, e string) error {
+			setUp: f.halves(), run: func(ctx context.Context, e string) error {
 				return f.a.Drain(ctx, e, resource, 20*time.Second)
 			}},
 	})
 }
 
-// release acquires with the limits of another release.
-func (f fleet) release(ctx context.Context, l *limiter.Limiter, entity string, n int64) error {
-	_, err := l.Acquire(ctx, limiter.Request{Entity: entity, Resource: resource, Costs: limiter.Costs{"rpm": 1},
-		Limits: []limiter.Limit{limiter.PerMinute("rpm", n)}})
-	return err
-}
-
-// disputed leaves a bucket whose limits the second process has replaced, as the first process has
-// noticed.
-func (f fleet) disputed(ctx context.Context, entity string) error {
-	return errors.Join(
-		f.release(ctx, f.a, entity, 1000), f.release(ctx, f.b, entity, 2000), f.release(ctx, f.a, entity, 1000),
-	)
+// release returns an act that acquires with the limits of another release.
+func release(l *limiter.Limiter, n int64) act {
+	return func(ctx context.Context, e string) error {
+		_, err := l.Acquire(ctx, limiter.Request{Entity: e, Resource: resource, Costs: limiter.Costs{"rpm": 1},
+			Limits: []limiter.Limit{limiter.PerMinute("rpm", n)}})
+		return err
+	}
 }
 
 // ends measures the ends of a lease.

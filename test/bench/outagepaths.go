@@ -12,13 +12,13 @@ import (
 // outages measures the cost of an acquire while the table does not answer, after the limiter has
 // noticed.
 func (f fleet) outages(ctx context.Context) (rows []Row, err error) {
-	if err := taken(ctx, f.a, "outage", 1); err != nil { // puts its limits into the cache
+	if err := takes(f.a, 1)(ctx, "outage"); err != nil { // puts its limits into the cache
 		return nil, err
 	}
 	f.w.proxy.Add(&fault.Rule{Fault: fault.Fault{Reset: true}})
 	defer f.w.proxy.Clear()
 	for range 3 { // after this, the breaker is open
-		if err := taken(ctx, f.a, "outage", 1); !errors.Is(err, limiter.ErrUnknown) {
+		if err := takes(f.a, 1)(ctx, "outage"); !errors.Is(err, limiter.ErrUnknown) {
 			return nil, fmt.Errorf("got %w, want no answer", err)
 		}
 	}
@@ -39,8 +39,9 @@ func (f fleet) outages(ctx context.Context) (rows []Row, err error) {
 	} {
 		row := Row{Path: c.path, Note: "but for one probe in a quarter of a second"}
 		row.Measured, err = f.whileOpen(func(int) error {
-			le, err := f.a.Acquire(ctx, limiter.Request{Entity: "outage", Resource: resource,
-				Costs: limiter.Costs{"rpm": 1, "tpm": 100}, OnUnavailable: c.policy})
+			req := asks("outage", 1)
+			req.OnUnavailable = c.policy
+			le, err := f.a.Acquire(ctx, req)
 			if !c.right(le, err) {
 				return fmt.Errorf("got %v, %w", le, err)
 			}

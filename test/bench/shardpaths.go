@@ -10,15 +10,7 @@ import (
 )
 
 // halves leaves a bucket of two shards, with an image of each in the client.
-func (f fleet) halves(ctx context.Context, entity string) error {
-	if err := taken(ctx, f.a, entity, 1); err != nil {
-		return err
-	}
-	if err := f.double(ctx, entity); err != nil {
-		return err
-	}
-	return taken(ctx, f.a, entity, 600)
-}
+func (f fleet) halves() act { return then(takes(f.a, 1), f.double, takes(f.a, 600)) }
 
 // double doubles the shards of a bucket, as its shard 0 does first.
 func (f fleet) double(ctx context.Context, entity string) error {
@@ -38,13 +30,9 @@ func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 		Note:   "as a split, and a check in the transaction that shard 0 still has the count, two units",
 	}
 	row.local(f.w, 0, -2, "does not count checks, AWS does")
-	if err := taken(ctx, f.a, "lagging", 1); err != nil {
+	// To two shards and beyond: the second one is left behind.
+	if err := then(takes(f.a, 1), f.double, f.double)(ctx, "lagging"); err != nil {
 		return row, err
-	}
-	for range 2 { // to two shards and beyond: the second one is left behind
-		if err := f.double(ctx, "lagging"); err != nil {
-			return row, err
-		}
 	}
 	items, err := f.w.store.Read(ctx, true, layout.BucketKey(f.w.ns, "lagging", resource, 1))
 	if err != nil {
