@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -48,36 +47,30 @@ const MixedTransaction = "random: refusal beside a type error"
 
 // step performs one call on both stores.
 func (r *random) step(t *testing.T, a, b store.Store, outcomes map[string]int) (what string, same bool) {
+	var writes []item.Write
+	var it1, it2 item.Item
+	var err1, err2 error
+	deviates := false
 	if r.IntN(4) == 0 {
-		writes := r.transaction()
+		writes = r.transaction()
 		token := newToken()
-		err1, err2 := a.Transact(t.Context(), token, writes), b.Transact(t.Context(), token, writes)
-		outcomes[outcome(err1)]++
-		if _, ok := r.known[MixedTransaction]; ok && outcome(err1) == "refused" && outcome(err2) == "unavailable" {
-			outcomes["deviating"]++
-			return "", true
-		}
-		return describe(writes, err1, err2), outcome(err1) == outcome(err2) && sameReasons(err1, err2)
+		err1, err2 = a.Transact(t.Context(), token, writes), b.Transact(t.Context(), token, writes)
+		_, deviates = r.known[MixedTransaction]
+	} else {
+		writes = []item.Write{r.write(r.keys[r.IntN(len(r.keys))])}
+		it1, err1 = a.Write(t.Context(), writes[0])
+		it2, err2 = b.Write(t.Context(), writes[0])
 	}
-	w := r.write(r.keys[r.IntN(len(r.keys))])
-	it1, err1 := a.Write(t.Context(), w)
-	it2, err2 := b.Write(t.Context(), w)
-	outcomes[outcome(err1)]++
-	what = describe([]item.Write{w}, err1, err2)
-	if outcome(err1) != outcome(err2) {
-		return what, false
+	one, two := ended(it1, err1), ended(it2, err2)
+	outcomes[one.kind]++
+	if deviates && one.kind == "refused" && two.kind == "unavailable" {
+		outcomes["deviating"]++
+		return "", true
 	}
-	if r1, ok := errors.AsType[*store.Refused](err1); ok {
-		it1 = r1.Old
-		if r2, ok := errors.AsType[*store.Refused](err2); ok {
-			it2 = r2.Old
-		}
-	}
-	return what + "\nimages\n" + string(itemtest.JSON(it1)) + string(itemtest.JSON(it2)), item.EqualItems(it1, it2)
+	return fmt.Sprintf("%s\nends differently:\n%v, %v\n%v, %v", describe(writes), err1, one, err2, two), one == two
 }
 
-func describe(writes []item.Write, err1, err2 error) string {
-	s := ""
+func describe(writes []item.Write) (s string) {
 	for _, w := range writes {
 		in := item.TransactInput("t", "t", []item.Write{w}).TransactItems[0]
 		s += fmt.Sprintf("%T on %q ", w, w.Target())
@@ -89,31 +82,32 @@ func describe(writes []item.Write, err1, err2 error) string {
 			s += string(itemtest.JSON(in.Put.Item)) + " IF " + aws.ToString(in.Put.ConditionExpression)
 		}
 	}
-	return fmt.Sprintf("%s\nends differently:\n%v\n%v", s, err1, err2)
+	return s
 }
 
-func outcome(err error) string {
+// outcome is how a call ended, and the items in its answer.
+type outcome struct{ kind, items string }
+
+func ended(it item.Item, err error) (o outcome) {
+	shown := func(it item.Item) string { return string(itemtest.JSON(itemtest.Canonical(it))) }
 	switch k := store.KindOf(err); {
 	case err == nil:
-		return "done"
-	case k == 0:
-		return "refused"
+		return outcome{"done", shown(it)}
 	case k == store.Setup: // the SDK may refuse a write for one store that the other store finds invalid
-		return store.Unavailable.String()
-	default:
-		return k.String()
+		return outcome{kind: store.Unavailable.String()}
+	case k != 0:
+		return outcome{kind: k.String()}
 	}
-}
-
-func sameReasons(err1, err2 error) bool {
-	a, ok1 := errors.AsType[*store.Canceled](err1)
-	b, ok2 := errors.AsType[*store.Canceled](err2)
-	if !ok1 || !ok2 {
-		return ok1 == ok2
+	o.kind = "refused"
+	if refused, ok := errors.AsType[*store.Refused](err); ok {
+		o.items = shown(refused.Old)
 	}
-	return slices.EqualFunc(a.Reasons, b.Reasons, func(p, q store.Reason) bool {
-		return p.Refused == q.Refused && item.EqualItems(p.Old, q.Old)
-	})
+	if canceled, ok := errors.AsType[*store.Canceled](err); ok {
+		for _, r := range canceled.Reasons {
+			o.items += fmt.Sprint(r.Refused, shown(r.Old))
+		}
+	}
+	return o
 }
 
 // random draws writes on a few keys and attributes, so that they collide.
