@@ -13,7 +13,6 @@
 // A client only knows that its request took effect between sending and the answer. So uncertainty
 // always counts in favour of the limiter. A grant counts as admitted in a window only if it was
 // sent and answered within it. A return counts if it may have happened within it.
-// answered within. A return counts if it may have happened within.
 //   - A reported excess is real: whatever the true instants were, more was
 //     admitted in that window than the limit allows.
 //   - Every excess that these instants prove is found, even a thousandth of a token:

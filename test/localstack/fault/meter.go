@@ -81,8 +81,6 @@ func askForCapacity(c Call) []byte {
 	return body
 }
 
-type consumed struct{ CapacityUnits float64 }
-
 // meter counts the capacity of a call that the engine has performed.
 func (p *Proxy) meter(c Call, status int, answer []byte) {
 	var doc struct {
@@ -95,12 +93,10 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 	}
 	errorCode := code(answer, status)
 	p.count(c.Operation, func(u *Usage) {
-		for _, part := range parts(doc.ConsumedCapacity) {
-			if writes[c.Operation] {
-				u.WriteUnits += part.CapacityUnits
-			} else {
-				u.ReadUnits += part.CapacityUnits
-			}
+		if units := consumed(doc.ConsumedCapacity); writes[c.Operation] {
+			u.WriteUnits += units
+		} else {
+			u.ReadUnits += units
 		}
 		switch errorCode {
 		case "ConditionalCheckFailedException":
@@ -112,17 +108,18 @@ func (p *Proxy) meter(c Call, status int, answer []byte) {
 	})
 }
 
-// parts decodes one ConsumedCapacity or a list of them.
-func parts(raw json.RawMessage) []consumed {
-	var list []consumed
-	if json.Unmarshal(raw, &list) == nil {
-		return list
+// consumed returns the units of one ConsumedCapacity, or of a list of them.
+func consumed(raw json.RawMessage) (units float64) {
+	var one struct{ CapacityUnits float64 }
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		_ = json.Unmarshal(raw, &one) // an error has none
+		return one.CapacityUnits
 	}
-	var one consumed
-	if json.Unmarshal(raw, &one) == nil {
-		return []consumed{one}
+	for _, part := range list {
+		units += consumed(part)
 	}
-	return nil
+	return units
 }
 
 // code returns the error code of an answer, "" for a success.

@@ -2,6 +2,7 @@ package runtimeapi
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -145,7 +146,7 @@ func (e *environment) live() *run {
 }
 
 func (e *environment) warm(ctx context.Context) error {
-	_, failed, err := e.ready(ctx, newRequestID())
+	_, failed, err := e.ready(ctx, rand.Text())
 	if failed != nil {
 		err = fmt.Errorf("init: %s: %s", failed.ErrorType, failed.Payload)
 	}
@@ -153,7 +154,7 @@ func (e *environment) warm(ctx context.Context) error {
 }
 
 func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
-	inv := &invocation{id: newRequestID(), payload: payload, fault: e.host.nextFault(payload),
+	inv := &invocation{id: rand.Text(), payload: payload, fault: e.host.nextFault(payload),
 		answer: make(chan Result, 1)}
 	if err := smithytime.SleepWithContext(ctx, inv.fault.Delay); err != nil {
 		return Result{}, err

@@ -6,7 +6,6 @@ package runtimeapi
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,10 +214,4 @@ func failure(requestID, errorType, message string) Result {
 	doc, _ := json.Marshal(map[string]string{"errorType": errorType,
 		"errorMessage": "RequestId: " + requestID + " Error: " + message})
 	return Result{Payload: doc, FunctionError: "Unhandled", ErrorType: errorType}
-}
-
-func newRequestID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
