@@ -103,7 +103,11 @@ func mustRefuse(t *testing.T, s store.Store, w item.Write) {
 		t.Fatalf("in memory the condition of %+v holds", w)
 	}
 	_, err := s.Write(t.Context(), w)
-	wantRefused(t, err, before)
+	refused, ok := errors.AsType[*store.Refused](err)
+	if !ok {
+		t.Fatalf("error is %v, want a refused condition", err)
+	}
+	wantItem(t, "image of the refusal", refused.Old, before)
 	wantItem(t, "stored item", read(t, s, w.Target()), before)
 }
 
@@ -131,23 +135,27 @@ func mustTransact(t *testing.T, s store.Store, token string, writes []item.Write
 	return out
 }
 
-// mustCancel performs a transaction that must be refused: the error must have every refusal, and
-// nothing may change.
+// mustCancel performs a transaction that must be refused: the error must have every refusal with its
+// image, and nothing may change.
 func mustCancel(t *testing.T, s store.Store, token string, writes []item.Write) {
 	t.Helper()
-	var before, reasons []item.Item
-	for _, w := range writes {
-		old, _, held := expect(t, s, w)
-		before = append(before, old)
-		switch {
-		case held:
-			old = nil
-		case old == nil:
-			old = item.Item{}
-		}
-		reasons = append(reasons, old)
+	before, held := make([]item.Item, len(writes)), make([]bool, len(writes))
+	for i, w := range writes {
+		before[i], _, held[i] = expect(t, s, w)
 	}
-	wantCanceled(t, s.Transact(t.Context(), token, writes), reasons...)
+	err := s.Transact(t.Context(), token, writes)
+	c, ok := errors.AsType[*store.Canceled](err)
+	if !ok || len(c.Reasons) != len(writes) {
+		t.Fatalf("error is %v, want a refused transaction with %d reasons", err, len(writes))
+	}
+	for i, r := range c.Reasons {
+		check.Equal(t, r.Refused, !held[i], "write %d is refused", i)
+		if held[i] {
+			wantItem(t, "image of what is not refused", r.Old, nil)
+		} else {
+			wantItem(t, "image of the refusal", r.Old, before[i])
+		}
+	}
 	wantStored(t, s, writes, before)
 }
 
@@ -163,17 +171,6 @@ func wantItem(t *testing.T, what string, got, want item.Item) {
 	if !item.EqualItems(got, want) {
 		t.Errorf("%s is\n%s, want\n%s", what, itemtest.JSON(got), itemtest.JSON(want))
 	}
-}
-
-// wantRefused requires that err is a refused condition with this image.
-func wantRefused(t *testing.T, err error, old item.Item) {
-	t.Helper()
-	r, ok := errors.AsType[*store.Refused](err)
-	if !ok {
-		t.Errorf("error is %v, want a refused condition", err)
-		return
-	}
-	wantItem(t, "image of the refusal", r.Old, old)
 }
 
 // wantInvalid requires that a request was rejected as invalid, unless it is a known deviation.

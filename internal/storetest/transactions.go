@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -45,26 +44,6 @@ func testAllWrites(t *testing.T, db store.Store) {
 		item.Delete{Key: removed, If: yes},
 		item.Check{Key: checked, If: item.Between("n", item.N(0), item.N(1))},
 	})
-}
-
-// wantCanceled requires a refused transaction with these images. A nil entry is a write whose
-// condition held; an empty item is a refusal without an image.
-func wantCanceled(t *testing.T, err error, olds ...item.Item) {
-	t.Helper()
-	c, ok := errors.AsType[*store.Canceled](err)
-	if !ok {
-		t.Errorf("error is %v, want a refused transaction", err)
-		return
-	}
-	if len(c.Reasons) != len(olds) {
-		t.Fatalf("%d reasons for %d writes", len(c.Reasons), len(olds))
-	}
-	for i, old := range olds {
-		if got := c.Reasons[i].Refused; got != (old != nil) {
-			t.Errorf("write %d refused: %v, want %v", i, got, old != nil)
-		}
-		wantItem(t, "image", c.Reasons[i].Old, old)
-	}
 }
 
 func testOneRefusal(t *testing.T, db store.Store) {
