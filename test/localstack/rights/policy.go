@@ -27,7 +27,9 @@ type statement struct {
 }
 
 // document is a policy in a template.
-type document struct{ Statement []json.RawMessage }
+type document struct {
+	PolicyDocument struct{ Statement []json.RawMessage }
+}
 
 // Load reads the managed policies of the committed template, and its roles' rights on the table, by
 // logical id without the hash at its end: AcquirePolicy, AggregatorRole. A statement in an unknown
@@ -41,8 +43,8 @@ func Load() (map[string]Policy, error) {
 		Resources map[string]struct {
 			Type       string
 			Properties struct {
-				PolicyDocument document
-				Policies       []struct{ PolicyDocument document }
+				document            // of a policy
+				Policies []document // of a role
 			}
 		}
 	}
@@ -51,20 +53,13 @@ func Load() (map[string]Policy, error) {
 	}
 	out := map[string]Policy{}
 	for id, r := range doc.Resources {
-		kind, documents := "Policy", []document{r.Properties.PolicyDocument}
-		switch r.Type {
-		case "AWS::IAM::ManagedPolicy":
-		case "AWS::IAM::Role":
-			kind, documents = "Role", nil
-			for _, p := range r.Properties.Policies {
-				documents = append(documents, p.PolicyDocument)
-			}
-		default:
+		kind, ok := map[string]string{"AWS::IAM::ManagedPolicy": "Policy", "AWS::IAM::Role": "Role"}[r.Type]
+		if !ok {
 			continue
 		}
 		var p Policy
-		for _, d := range documents {
-			for _, raw := range d.Statement {
+		for _, d := range append(r.Properties.Policies, r.Properties.document) {
+			for _, raw := range d.PolicyDocument.Statement {
 				if kind == "Role" && !ofTable(raw) {
 					continue
 				}
