@@ -74,20 +74,20 @@ func (l *lane) next(now int64) step {
 		if len(l.work) == 0 && !l.takeLate(now) {
 			until, ready := l.final(now)
 			if !ready {
-				var later int64
-				if later, ready = l.form(now); later != 0 && (until == 0 || later < until) {
-					until = later
-				}
+				var batch int64
+				batch, ready = l.form(now)
+				until = sooner(until, batch)
 			}
 			if !ready {
-				s.until = l.earlier(until)
+				for _, w := range l.late {
+					until = sooner(until, w.notBefore)
+				}
+				s.until = until
 				return s
 			}
 		}
 		front := l.work[0]
-		if d, old := l.dropOld(front, now); old {
-			s.drops = append(s.drops, d)
-		}
+		s.drops = append(s.drops, l.dropOld(front, now)...)
 		switch {
 		case len(front.records) == 0 && !front.final:
 			l.pop()
@@ -142,21 +142,21 @@ func (l *lane) fit() (n int, full bool) {
 }
 
 // dropOld removes records past the maximum age from the front.
-func (l *lane) dropOld(w *work, now int64) (GivenUp, bool) {
+func (l *lane) dropOld(w *work, now int64) []GivenUp {
 	if l.settings.MaxAge < 0 || w.copy || w.final {
-		return GivenUp{}, false
+		return nil
 	}
 	n := 0
 	for n < len(w.records) && w.records[n].Created+l.settings.MaxAge.Milliseconds() < now {
 		n++
 	}
 	if n == 0 {
-		return GivenUp{}, false
+		return nil
 	}
 	d := GivenUp{Records: w.records[:n], Condition: recordAgeExceeded, Invokes: w.invokes}
 	w.records = w.records[n:]
 	l.settle(w, d.Records)
-	return d, true
+	return []GivenUp{d}
 }
 
 // reaction is the decision of done.
@@ -256,14 +256,12 @@ func (l *lane) takeLate(now int64) bool {
 	return false
 }
 
-// earlier returns the earlier of until and the due times of the late copies; 0 is never.
-func (l *lane) earlier(until int64) int64 {
-	for _, w := range l.late {
-		if until == 0 || w.notBefore < until {
-			until = w.notBefore
-		}
+// sooner returns the earlier of two instants; 0 is never.
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
 	}
-	return until
+	return a
 }
 
 // start applies the trouble of a batch before its first invocation.
