@@ -167,7 +167,7 @@ func (d *demo) seed(ctx context.Context) (err error) {
 	}
 	ns := d.fleet.limiters[0].NamespaceID()
 	direct := store.NewDynamo(d.rig.Engine.DynamoDB(), d.rig.Table)
-	d.audits = newAudits(direct, ns)
+	d.audits = &audits{store: direct, ns: ns, expire: map[string]bool{}}
 	return seedConfig(ctx, direct, ns, now())
 }
 

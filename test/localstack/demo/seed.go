@@ -50,17 +50,12 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 }
 
 // audits writes audit events and deletes some by hand, while the sweeper removes expired ones.
-// newAudits makes one.
 type audits struct {
 	store store.Store
 	ns    string
 
 	mu     sync.Mutex
 	expire map[string]bool // ids of events that expire in the run
-}
-
-func newAudits(s store.Store, ns string) *audits {
-	return &audits{store: s, ns: ns, expire: map[string]bool{}}
 }
 
 // auditEvery is how often an audit event is written; of every eight, five
