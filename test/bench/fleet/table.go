@@ -88,52 +88,51 @@ func newTable(c Case) *tableStore {
 
 // call sends a call to the table and its answer back. If a caller stops waiting, or a call is lost,
 // the outcome stays unknown.
-func (t *tableStore) call(ctx context.Context, op string, write bool, f func() error) error {
+func call[T any](
+	ctx context.Context, t *tableStore, op string, write bool, f func(context.Context) (T, error),
+) (out T, err error) {
 	sent := nowMilli()
 	time.Sleep(t.network.way())
 	lost, applied := false, true
 	if write {
 		lost, applied = t.network.loses()
 	}
-	var err error
 	if applied {
 		t.mu.Lock()
-		err = f()
+		out, err = f(context.WithoutCancel(ctx))
 		t.follow(sent)
 		t.mu.Unlock()
 	}
 	if lost {
 		<-ctx.Done()
 	} else if smithytime.SleepWithContext(ctx, t.network.way()) == nil {
-		return err
+		return out, err
 	}
 	kind := store.Unknown
 	if !write {
 		kind = store.Unavailable
 	}
-	return &store.Failure{Kind: kind, Op: op, Err: ctx.Err()}
+	return out, &store.Failure{Kind: kind, Op: op, Err: ctx.Err()}
 }
 
 // Write implements [store.Store].
-func (t *tableStore) Write(ctx context.Context, w item.Write) (out item.Item, err error) {
-	err = t.call(ctx, "UpdateItem", true,
-		func() (err error) { out, err = t.db.Write(context.Background(), w); return err })
-	return out, err
+func (t *tableStore) Write(ctx context.Context, w item.Write) (item.Item, error) {
+	return call(ctx, t, "UpdateItem", true, func(ctx context.Context) (item.Item, error) { return t.db.Write(ctx, w) })
 }
 
 // Transact implements [store.Store].
 func (t *tableStore) Transact(ctx context.Context, token string, writes []item.Write) error {
-	return t.call(ctx, "TransactWriteItems", true,
-		func() error { return t.db.Transact(context.Background(), token, writes) })
+	_, err := call(ctx, t, "TransactWriteItems", true, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, t.db.Transact(ctx, token, writes)
+	})
+	return err
 }
 
 // Read implements [store.Store].
-func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key) (out []item.Item, err error) {
-	err = t.call(ctx, "BatchGetItem", false, func() (err error) {
-		out, err = t.db.Read(context.Background(), consistent, keys...)
-		return err
+func (t *tableStore) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	return call(ctx, t, "BatchGetItem", false, func(ctx context.Context) ([]item.Item, error) {
+		return t.db.Read(ctx, consistent, keys...)
 	})
-	return out, err
 }
 
 // follow adds the changes of a call to the witness: the growth of the counters.
