@@ -39,14 +39,7 @@ func (b Bill) Dollars() float64 {
 
 // Equal reports whether bills differ by less than a millionth: averages are not exact.
 func (b Bill) Equal(o Bill) bool {
-	same := near(b.Read, o.Read) && near(b.Write, o.Write)
-	for op := range b.Calls {
-		same = same && near(b.Calls[op], o.Calls[op])
-	}
-	for op := range o.Calls {
-		same = same && near(b.Calls[op], o.Calls[op])
-	}
-	return same
+	return near(b.Read, o.Read) && near(b.Write, o.Write) && maps.EqualFunc(b.Calls, o.Calls, near)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }

@@ -135,7 +135,7 @@ func (f fleet) courses() []course {
 
 // refilled and counted return an error if an acquire left no trace, because it took another course.
 func (f fleet) refilled(ctx context.Context, e string, _ *Row) error {
-	b, err := f.stored(ctx, e)
+	b, err := f.stored(ctx, e, 0)
 	if err == nil && b.State.RF != f.w.clock.Load() {
 		err = errors.New("the acquire has not refilled the bucket")
 	}
@@ -143,7 +143,7 @@ func (f fleet) refilled(ctx context.Context, e string, _ *Row) error {
 }
 
 func (f fleet) counted(ctx context.Context, e string, _ *Row) error {
-	b, err := f.stored(ctx, e)
+	b, err := f.stored(ctx, e, 0)
 	if err == nil && b.Denied != bucket.Milli {
 		err = fmt.Errorf("the acquire counts %d thousandths of a denial", b.Denied)
 	}
@@ -193,14 +193,14 @@ func (f fleet) large(r Row, letter string, limits []limiter.Limit) course {
 			return errors.Join(err, acquire(ctx, e))
 		},
 		left: func(ctx context.Context, e string, r *Row) error {
-			it, err := f.w.item(ctx, e)
+			it, err := f.w.item(ctx, e, 0)
 			r.Note = fmt.Sprintf("the item has %d bytes, counted as AWS does", item.Size(it))
 			return err
 		}}
 }
 
-func (f fleet) stored(ctx context.Context, entity string) (table.Shard, error) {
-	it, err := f.w.item(ctx, entity)
+func (f fleet) stored(ctx context.Context, entity string, shard int) (table.Shard, error) {
+	it, err := f.w.item(ctx, entity, shard)
 	if err != nil {
 		return table.Shard{}, err
 	}

@@ -93,11 +93,11 @@ func (f *feed) acquire(
 ) (out []streamtest.Record, err error) {
 	for i := range buckets * times {
 		entity := fmt.Sprintf("%s-%d", prefix, i%buckets)
-		before, _ := f.w.item(ctx, entity) // nil at first
+		before, _ := f.w.item(ctx, entity, 0) // nil at first
 		if err := takes(f.a, requests)(ctx, entity); err != nil {
 			return nil, err
 		}
-		after, err := f.w.item(ctx, entity)
+		after, err := f.w.item(ctx, entity, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func (f *feed) merge(ctx context.Context) (row Row, look Bill, err error) {
 			"is asked for before, by an UpdateItem of 1 unit",
 	}
 	row.local(f.w, 0, 3, "doubles the part of the indexes too, AWS does not")
-	it, err := f.w.item(ctx, "hot")
+	it, err := f.w.item(ctx, "hot", 0)
 	if err != nil {
 		return row, look, err
 	}

@@ -3,10 +3,8 @@ package bench
 import (
 	"context"
 
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // halves leaves a bucket of two shards, with an image of each in the client.
@@ -14,7 +12,7 @@ func (f fleet) halves() act { return then(takes(f.a, 1), f.double, takes(f.a, 60
 
 // double doubles the shards of a bucket, as its shard 0 does first.
 func (f fleet) double(ctx context.Context, entity string) error {
-	b, err := f.stored(ctx, entity)
+	b, err := f.stored(ctx, entity, 0)
 	if err == nil {
 		_, err = shard.Run(ctx, f.w.store, shard.Double(b), f.w.clock.Load)
 	}
@@ -34,11 +32,7 @@ func (f fleet) lagging(ctx context.Context, split Row) (Row, error) {
 	if err := then(takes(f.a, 1), f.double, f.double)(ctx, "lagging"); err != nil {
 		return row, err
 	}
-	items, err := f.w.store.Read(ctx, true, layout.BucketKey(f.w.ns, "lagging", resource, 1))
-	if err != nil {
-		return row, err
-	}
-	b, err := table.DecodeShard(items[0])
+	b, err := f.stored(ctx, "lagging", 1)
 	if err != nil {
 		return row, err
 	}

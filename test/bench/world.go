@@ -111,14 +111,14 @@ func (w *world) defaults(ctx context.Context) error {
 	return err
 }
 
-// item returns the stored item of shard 0 of an entity's bucket.
-func (w *world) item(ctx context.Context, entity string) (item.Item, error) {
-	items, err := w.store.Read(ctx, true, layout.BucketKey(w.ns, entity, resource, 0))
+// item returns the stored item of a shard of an entity's bucket.
+func (w *world) item(ctx context.Context, entity string, shard int) (item.Item, error) {
+	items, err := w.store.Read(ctx, true, layout.BucketKey(w.ns, entity, resource, shard))
 	if err != nil {
 		return nil, err
 	}
 	if items[0] == nil {
-		return nil, fmt.Errorf("entity %q has no bucket", entity)
+		return nil, fmt.Errorf("entity %q has no shard %d", entity, shard)
 	}
 	return items[0], nil
 }
