@@ -58,9 +58,7 @@ func (m *Mapping) drive(ctx context.Context, w *worker) {
 func (m *Mapping) sleep(ctx context.Context, w *worker, until int64) {
 	var timer <-chan time.Time
 	if until != 0 {
-		t := time.NewTimer(max(time.Duration(until-m.cfg.Now())*time.Millisecond, time.Millisecond))
-		defer t.Stop()
-		timer = t.C
+		timer = time.After(max(time.Duration(until-m.cfg.Now())*time.Millisecond, time.Millisecond))
 	}
 	select {
 	case <-ctx.Done():
@@ -100,12 +98,8 @@ func (m *Mapping) deliver(ctx context.Context, w *worker, part *work) {
 		before := w.lane.settled
 		r := w.lane.done(o, m.cfg.Now())
 		m.stats.Processed += w.lane.settled - before - m.giveUp(r.drops)
-		if r.cut {
-			m.stats.Bisections++
-		}
-		if r.retried {
-			m.stats.Retries++
-		}
+		m.stats.Bisections += r.cuts
+		m.stats.Retries += r.retries
 	})
 }
 

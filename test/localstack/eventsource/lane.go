@@ -162,8 +162,8 @@ func (l *lane) dropOld(w *work, now int64) []GivenUp {
 // reaction is the decision of done.
 type reaction struct {
 	drops   []GivenUp
-	cut     bool // the batch was cut, without using a retry
-	retried bool // the same records again, using one retry
+	cuts    int // 1: the batch was cut, without using a retry
+	retries int // 1: the same records again, using one retry
 }
 
 // done processes the outcome of the invocation that next returned.
@@ -181,10 +181,10 @@ func (l *lane) done(o outcome, now int64) reaction {
 	case l.settings.Bisect && o.whole && len(rest) > 1:
 		half := (len(rest) + 1) / 2
 		l.replace(part(w, rest[:half]), last(w, rest[half:]))
-		return reaction{cut: true}
+		return reaction{cuts: 1}
 	case l.settings.Bisect && !o.whole && o.done > 0:
 		l.replace(last(w, rest))
-		return reaction{cut: true}
+		return reaction{cuts: 1}
 	}
 	w.records = rest
 	return l.retry(w, now)
@@ -203,7 +203,7 @@ func (l *lane) retry(w *work, now int64) reaction {
 	}
 	w.retries++
 	w.notBefore = now + l.settings.retryDelay(w.retries)
-	return reaction{retried: true}
+	return reaction{retries: 1}
 }
 
 // part returns a part of a cut batch.

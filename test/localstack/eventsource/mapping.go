@@ -64,9 +64,7 @@ type worker struct {
 }
 
 // name returns the shard's name, in AWS's form.
-func (w *worker) name() string { return shardName(w.shard, w.part) }
-
-func shardName(shard, lane int) string { return fmt.Sprintf("shardId-%020d-%08d", shard, lane) }
+func (w *worker) name() string { return fmt.Sprintf("shardId-%020d-%08d", w.shard, w.part) }
 
 // Start validates the settings and begins polling at the beginning of the stream. Stop ends it.
 func Start(cfg Config) (*Mapping, error) {

@@ -112,15 +112,13 @@ func (e *environment) ready(ctx context.Context, requestID string) (*run, *Resul
 			return nil, nil, err
 		}
 	}
-	timer := time.NewTimer(initTimeout)
-	defer timer.Stop()
 	var failed Result
 	select {
 	case <-r.polled:
 		return r, nil, nil
 	case <-r.proc.Done():
 		failed = e.exited(r, requestID)
-	case <-timer.C:
+	case <-time.After(initTimeout):
 		failed = failure(requestID, "Sandbox.Timedout", fmt.Sprintf("init took longer than %v", initTimeout))
 	case <-ctx.Done():
 		r.proc.Kill()
@@ -182,8 +180,6 @@ func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error
 
 func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Result, error) {
 	begin := time.Now()
-	timeout := time.NewTimer(time.Until(inv.deadline))
-	defer timeout.Stop()
 	if after := inv.fault.KillAfter; after > 0 {
 		defer time.AfterFunc(after, r.proc.Kill).Stop()
 	}
@@ -197,7 +193,7 @@ func (e *environment) await(ctx context.Context, r *run, inv *invocation) (Resul
 			e.host.count(func(s *Stats) { s.Crashes++ })
 			result = e.exited(r, inv.id)
 		}
-	case <-timeout.C:
+	case <-time.After(time.Until(inv.deadline)):
 		r.proc.Kill()
 		result = failure(inv.id, "Sandbox.Timedout",
 			fmt.Sprintf("Task timed out after %.2f seconds", e.host.cfg.Timeout.Seconds()))
@@ -216,15 +212,6 @@ func (e *environment) exited(r *run, id string) Result {
 		message = "Runtime exited with error: " + err.Error()
 	}
 	return failure(id, "Runtime.ExitError", message)
-}
-
-func (e *environment) killIfBusy() bool {
-	r := e.live()
-	if r == nil || r.current.Load() == nil {
-		return false
-	}
-	r.proc.Kill()
-	return true
 }
 
 func (e *environment) close() {

@@ -160,7 +160,8 @@ func (h *Host) Warm(ctx context.Context) error {
 func (h *Host) KillBusy() int {
 	killed := 0
 	for _, env := range h.all {
-		if env.killIfBusy() {
+		if r := env.live(); r != nil && r.current.Load() != nil {
+			r.proc.Kill()
 			killed++
 		}
 	}
