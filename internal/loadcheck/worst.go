@@ -1,8 +1,6 @@
 package loadcheck
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Kind is the effect of an event on the bucket.
 type Kind int

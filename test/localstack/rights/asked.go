@@ -77,12 +77,7 @@ func (a attributes) pk() string {
 
 type keyed struct{ Key, Item attributes }
 
-func (k keyed) pk() string {
-	if k.Key != nil {
-		return k.Key.pk()
-	}
-	return k.Item.pk()
-}
+func (k keyed) pk() string { return k.Key.pk() + k.Item.pk() } // there is only one of them
 
 // call is the part of a request that determines the rights it needs.
 type call struct {

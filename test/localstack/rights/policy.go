@@ -16,9 +16,7 @@ import (
 const Tag = "${aws:PrincipalTag/zael_namespace_id}"
 
 // Policy is the DynamoDB part of a managed policy of the template.
-type Policy struct {
-	statements []statement
-}
+type Policy []statement
 
 type statement struct {
 	actions   []string
@@ -67,7 +65,7 @@ func Load() (map[string]Policy, error) {
 				if err != nil {
 					return nil, fmt.Errorf("policy %s: %w", id, err)
 				}
-				p.statements = append(p.statements, s)
+				p = append(p, s)
 			}
 		}
 		out[id[:strings.LastIndex(id, kind)+len(kind)]] = p
@@ -146,7 +144,7 @@ func resource(v any) (name string, ok bool) {
 
 // Actions lists the actions that the policy allows on anything, sorted.
 func (p Policy) Actions() (out []string) {
-	for _, s := range p.statements {
+	for _, s := range p {
 		out = append(out, s.actions...)
 	}
 	slices.Sort(out)
@@ -155,7 +153,7 @@ func (p Policy) Actions() (out []string) {
 
 // Allows reports whether a principal tagged with the namespace id has the right.
 func (p Policy) Allows(r Right, namespace string) bool {
-	return slices.ContainsFunc(p.statements, func(s statement) bool {
+	return slices.ContainsFunc(p, func(s statement) bool {
 		return slices.Contains(s.actions, r.Action) && slices.Contains(s.resources, r.Index) &&
 			s.matches(r.Leading, namespace)
 	})
