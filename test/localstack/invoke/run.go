@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -157,13 +158,8 @@ func (r *runner) items(ctx context.Context, name string) (map[item.Key]string, e
 
 // printItems shows the function's writes: new items completely, of others the changed attributes.
 func (r *runner) printItems(before, after map[item.Key]string) {
-	keys := make([]item.Key, 0, len(after))
-	for k := range after {
-		if after[k] != before[k] {
-			keys = append(keys, k)
-		}
-	}
-	slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(a.PK+a.SK, b.PK+b.SK) })
+	maps.DeleteFunc(after, func(k item.Key, text string) bool { return text == before[k] })
+	keys := slices.SortedFunc(maps.Keys(after), func(a, b item.Key) int { return strings.Compare(a.PK+a.SK, b.PK+b.SK) })
 	fmt.Fprintf(r.out, "--- %d items written\n", len(keys))
 	for _, k := range keys {
 		old := strings.Split(before[k], "\n")
