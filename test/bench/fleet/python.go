@@ -178,10 +178,7 @@ func (t *tableStore) divide(ctx context.Context, namespace string, shards int) e
 func (t *tableStore) aggregate(ctx context.Context, shards int) error {
 	conf := usage.Config{MaxShards: shards, MergeAfter: time.Hour.Milliseconds()}
 	seen := int64(0)
-	for {
-		if smithytime.SleepWithContext(ctx, time.Second) != nil {
-			return nil
-		}
+	for smithytime.SleepWithContext(ctx, time.Second) == nil {
 		var records []streamtest.Record
 		for _, c := range t.db.Changes(seen) {
 			seen = c.Seq
@@ -207,4 +204,5 @@ func (t *tableStore) aggregate(ctx context.Context, shards int) error {
 			}
 		}
 	}
+	return nil
 }

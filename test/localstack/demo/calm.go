@@ -31,10 +31,7 @@ const calmRounds = 6
 
 // calm sends a few requests for the hot bucket until it has merged into one shard, or ctx is done.
 func (d *demo) calm(ctx context.Context) {
-	for i := 1; ; i++ {
-		if smithytime.SleepWithContext(ctx, calmEvery) != nil {
-			return
-		}
+	for i := 1; smithytime.SleepWithContext(ctx, calmEvery) == nil; i++ {
 		d.fleet.one(ctx, request{tenant: &tenants[0], estimate: reserve})
 		d.busy.rest(ctx)
 		if d.rig.watcher.hot().end == 1 && i >= calmRounds {

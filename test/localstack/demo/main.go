@@ -206,14 +206,7 @@ func (d *demo) interrupt(ctx context.Context) error {
 
 // background sweeps every second and reports progress every two.
 func (d *demo) background(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for i := 1; ; i++ {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for i := 1; smithytime.SleepWithContext(ctx, time.Second) == nil; i++ {
 		d.rig.trouble.sample()
 		n, err := d.rig.Sweeper.Sweep(context.WithoutCancel(ctx), now())
 		d.swept += n
@@ -224,6 +217,7 @@ func (d *demo) background(ctx context.Context) error {
 			d.progress()
 		}
 	}
+	return nil
 }
 
 func (d *demo) progress() {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
+
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -64,18 +66,12 @@ const auditEvery = 150 * time.Millisecond
 
 // write writes events until ctx is done.
 func (a *audits) write(ctx context.Context) error {
-	tick := time.NewTicker(auditEvery)
-	defer tick.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for i := 0; smithytime.SleepWithContext(ctx, auditEvery) == nil; i++ {
 		if err := a.event(context.WithoutCancel(ctx), i); err != nil {
 			return fmt.Errorf("audit event %d: %w", i, err)
 		}
 	}
+	return nil
 }
 
 func (a *audits) event(ctx context.Context, i int) error {
