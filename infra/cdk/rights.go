@@ -101,14 +101,18 @@ func (l *Limiter) waitsFor(other awscdk.Stack) bool {
 	return false
 }
 
-// buckets returns the names of the buckets that hold the given programs.
+// buckets returns the names of the buckets that hold the given programs. The functions have bound
+// them before, so binding changes nothing.
 func (l *Limiter) buckets() (out []string) {
 	c := l.props.Code
-	for _, program := range []awslambda.Code{c.Aggregator, c.Archiver, c.Setup} {
-		if program == nil {
+	for _, p := range []struct {
+		of   awslambda.Function
+		code awslambda.Code
+	}{{l.Aggregator, c.Aggregator}, {l.Archiver, c.Archiver}, {l.Setup, c.Setup}} {
+		if p.of == nil || p.code == nil {
 			continue
 		}
-		if at := program.Bind(l).S3Location; at != nil {
+		if at := p.code.Bind(p.of).S3Location; at != nil {
 			out = append(out, *at.BucketName)
 		}
 	}

@@ -79,6 +79,10 @@ func TestTwoStacksCanBeDeployedInAnOrder(t *testing.T) {
 				jsii.String("setup.zip"), nil)
 			s.props.Code.Setup = code
 		}, usual, "Limits"},
+		{"programs of functions that are off", func(s *stacks) {
+			s.props.Code = cdk.Code{Aggregator: s.code().Setup, Archiver: s.code().Setup, Setup: s.code().Setup}
+			s.props.Aggregator.Off, s.props.Archiver.Off = true, true
+		}, usual, "Platform"},
 		{"a boundary", func(s *stacks) {
 			s.props.IAM.PermissionBoundary = awsiam.NewManagedPolicy(s.platform, jsii.String("Bounds"),
 				&awsiam.ManagedPolicyProps{Statements: &[]awsiam.PolicyStatement{awsiam.NewPolicyStatement(
