@@ -7,5 +7,5 @@
 // committed template. The Python side is driver.py, a process that follows the scenario and decides
 // nothing.
 //
-// Each test states the behaviour that it covers: grep -B3 '^func Test' *_test.go lists them all.
+// The comment of each test states the behaviour that it covers.
 package interop
