@@ -16,9 +16,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// adopted puts a table that the real Python client has made under a stack of ours,
-// as docs/deploying.md tells, while both clients go on. The aggregator is paused
-// at first; then it counts what is in the stream.
+// adopted makes a table of the real Python client part of a stack of ours, as docs/deploying.md
+// describes, while both clients go on. The aggregator is paused at first, and then counts the
+// stream.
 func (w *world) adopted(t *testing.T) {
 	const name, stack = "python-limits", "adopted"
 	w.python(t, name, "acme", 5)
@@ -49,7 +49,7 @@ func (w *world) adopted(t *testing.T) {
 	ours.counted(t, "acme")
 }
 
-// python has the real Python client acquire from a table, which it makes first.
+// python makes the real Python client acquire from a table, and create it first.
 func (w *world) python(t *testing.T, table, entity string, times int) {
 	t.Helper()
 	python := filepath.Join(w.emulator.root, ".cache", "python", "0.10.3", "bin", "python")

@@ -26,9 +26,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// alerted deploys the stack with a bus as the target of alerts, and then with a topic. To the bus it
-// adds what the documents say, with an address of this process in the place of Slack's. Without the
-// one right nothing is sent, and nothing is held up.
+// alerted deploys the stack with a bus as the target of alerts, and then with a topic. It adds the
+// documented recipe to the bus, with an address of this process instead of Slack's. Without the
+// permission nothing is sent, and nothing is blocked.
 func (w *world) alerted(t *testing.T) {
 	arrived := make(chan string, 10)
 	slack := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func (w *world) alerted(t *testing.T) {
 	}
 }
 
-// spending is a batch of one record: an entity has spent half of a quota of a year.
+// spending returns a batch of one record: an entity has spent half of a yearly quota.
 func (w *world) spending(t *testing.T, entity string) []byte {
 	t.Helper()
 	now := time.Now().UnixMilli()
@@ -80,8 +80,8 @@ func (w *world) spending(t *testing.T, entity string) []byte {
 	return streamtest.Payload(streamtest.Record{Sequence: fmt.Sprint(now), Created: now, New: b.Item()})
 }
 
-// busOfRecipe makes a bus and, by the page of the documents, what posts its events to an address. The
-// emulator's CloudFormation has no connections and destinations.
+// busOfRecipe creates a bus and, by the documentation, the parts that post its events to an
+// address. The emulator's CloudFormation has no connections and destinations.
 func (w *world) busOfRecipe(t *testing.T, address string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(w.emulator.root, "docs", "budgets-and-quotas.md"))
@@ -134,7 +134,7 @@ func (w *world) busOfRecipe(t *testing.T, address string) string {
 	return *bus.EventBusArn
 }
 
-// topicTo makes a topic and subscribes an address to it.
+// topicTo creates a topic and subscribes an address to it.
 func (w *world) topicTo(t *testing.T, address string, arrived <-chan string) string {
 	t.Helper()
 	s := sns.NewFromConfig(w.config(root))

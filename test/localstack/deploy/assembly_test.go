@@ -17,15 +17,13 @@ import (
 
 const contextPrefix = "zae-limiter:"
 
-// resources are those of a template, to be changed in place.
+// resources are the resources of a template, to be changed in place.
 type resources map[string]map[string]any
 
-// synth synthesizes the stack with the options, makes it fit for the emulator,
-// and returns the folder.
+// synth synthesizes the stack with the options, adapts it to the emulator, and returns the folder.
 //
-// The functions are replaced by this machine's builds. The alarm on a metric
-// expression is made a plain one, because the emulator has none. change may
-// change more.
+// The functions are replaced by this machine's builds. The alarm on a metric expression becomes a
+// plain one, because the emulator supports none. change may change more.
 func (e *emulator) synth(t *testing.T, name, stack string, options []string, change func(resources)) string {
 	t.Helper()
 	out := filepath.Join(e.dir, name)
@@ -70,8 +68,8 @@ func plainAlarms(all resources) {
 	}
 }
 
-// ownPrograms puts this machine's builds of the functions in place of those for
-// Lambda, which the emulator would have to run on another processor.
+// ownPrograms replaces the functions by this machine's builds, because the emulator would have to
+// run Lambda's on another processor.
 func (e *emulator) ownPrograms(t *testing.T, out string, all resources) {
 	t.Helper()
 	replaced := 0
@@ -95,8 +93,8 @@ func (e *emulator) ownPrograms(t *testing.T, out string, all resources) {
 	check.MustEqual(t, replaced, 3, "functions in the template")
 }
 
-// rename gives a changed template the key of its content: the tool uploads
-// nothing under a key that is there already.
+// rename gives a changed template the key of its content, because the tool uploads nothing under an
+// existing key.
 func rename(t *testing.T, out, stack string, template []byte) {
 	t.Helper()
 	assets := filepath.Join(out, stack+".assets.json")

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// TestBinarySize: what is deployed is under 12 MB.
+// TestBinarySize: each deployed binary is under 12 MB.
 func TestBinarySize(t *testing.T) {
 	const largest = 12_000_000 // bytes
 	for _, name := range []string{"aggregator", "archiver"} {
@@ -25,10 +25,9 @@ func TestBinarySize(t *testing.T) {
 	}
 }
 
-// TestSlowSynthThroughTheCLI runs the app as people do. A synthesis that takes
-// longer than the threshold makes the constructs write to files that the tool
-// names relative to its own folder, which is not the one that `go run -C` starts
-// the app in.
+// TestSlowSynthThroughTheCLI runs the app as users do. If a synthesis takes longer than the
+// threshold, the constructs write to files that the tool names relative to its own folder, but `go
+// run -C` starts the app in another folder.
 func TestSlowSynthThroughTheCLI(t *testing.T) {
 	repository, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
 	check.Must(t, err)

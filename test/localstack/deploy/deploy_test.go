@@ -32,8 +32,7 @@ const (
 	tableName = "zae-limiter"
 )
 
-// TestDeployment plays the life of a stack in order: every part needs the one
-// before.
+// TestDeployment runs the life of a stack in order. Every step needs the previous one.
 func TestDeployment(t *testing.T) {
 	e := startEmulator(t)
 	e.mustCDK(t, "bootstrap", "aws://"+account+"/"+region, "--app", "")
@@ -52,7 +51,7 @@ func TestDeployment(t *testing.T) {
 		{"thresholds arrive at a webhook, by a bus and by a topic", w.alerted},
 		{"application policies are sufficient", w.applicationPolicies},
 		{"roles of the functions are sufficient and minimal", w.functionRoles},
-		{"what was given up is replayed", w.replayed},
+		{"batches that were given up are replayed", w.replayed},
 		{"the tool shows the functions", w.shown},
 		{"destroyed, and the data is kept", w.destroyed},
 		{"imported, and it goes on", w.imported},
@@ -67,7 +66,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// world is what the steps hand on.
+// world is the state that steps share.
 type world struct {
 	*emulator
 	stack   string
@@ -76,7 +75,7 @@ type world struct {
 	first   string           // folder of the first synthesis
 	app     identity         // an application with the acquire policy
 	granted map[string]int64 // requests by entity
-	made    time.Time        // when the table was made
+	made    time.Time        // creation time of the table
 }
 
 func (w *world) read(t *testing.T) {
@@ -109,8 +108,8 @@ func (w *world) buckets(t *testing.T) (names []string) {
 	return names
 }
 
-// firstFails deploys a stack whose custom resource cannot succeed, after the
-// table and the buckets are made.
+// firstFails deploys a stack whose custom resource cannot succeed, after the table and the buckets
+// are created.
 func (w *world) firstFails(t *testing.T) {
 	dir := w.synth(t, "broken", "broken", []string{"tableName=broken"}, func(all resources) {
 		for _, r := range all {
@@ -125,15 +124,15 @@ func (w *world) firstFails(t *testing.T) {
 		t.Fatalf("it did not fail:\n%s", out)
 	}
 	if !strings.Contains(err.Error(), "AuditRetentionDays=never") {
-		t.Errorf("the reason is not told: %v", err)
+		t.Errorf("the reason is missing: %v", err)
 	}
 	eventually(t, "everything is gone", patience, func() error {
 		_, err := w.dynamodb(root).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("broken")})
 		if _, gone := errors.AsType[*types.ResourceNotFoundException](err); !gone {
-			return fmt.Errorf("the table is there, or %w", err)
+			return fmt.Errorf("the table exists, or %w", err)
 		}
 		if left := w.buckets(t); len(left) > 0 {
-			return fmt.Errorf("buckets %v are there", left)
+			return fmt.Errorf("buckets %v exist", left)
 		}
 		return nil
 	})
@@ -160,7 +159,7 @@ func (w *world) deployed(t *testing.T) {
 	w.app = w.user(t, "application", w.outputs["AcquirePolicyArn"])
 }
 
-// acquire takes n requests for the entity and counts them as granted.
+// acquire takes n requests for an entity, and records them as granted.
 func (w *world) acquire(ctx context.Context, id identity, entity string, n int64) error {
 	l, err := limiter.Open(ctx, w.dynamodb(id), w.table, &limiter.Options{Timeout: time.Minute})
 	if err != nil {
@@ -182,7 +181,7 @@ func (w *world) acquire(ctx context.Context, id identity, entity string, n int64
 	return nil
 }
 
-// counted compares the usage of an entity with what it was granted.
+// counted compares the usage of an entity with its grants.
 func (w *world) counted(t *testing.T, entity string) {
 	t.Helper()
 	ns := w.namespace(t)
@@ -231,8 +230,8 @@ func (w *world) unchanged(t *testing.T) {
 	}
 }
 
-// updateRefused asks for what would replace the table, and for what DynamoDB
-// cannot do. Both end before anything is deployed.
+// updateRefused tries an update that would replace the table, and one that DynamoDB cannot do. Both
+// end before anything is deployed.
 func (w *world) updateRefused(t *testing.T) {
 	for option, want := range map[string]string{
 		"gsi2Projection=ALL": "the projection of index GSI2 would change from KEYS_ONLY to ALL",
@@ -243,7 +242,7 @@ func (w *world) updateRefused(t *testing.T) {
 	}
 }
 
-// second are the options that are changed.
+// second are the changed options.
 var second = []string{
 	"namespaces=default,team-a,team-b", "tags=team=platform", "maxShards=8", "snapshotTtlDays=30",
 	"archiverMemoryMiB=192",
@@ -278,7 +277,7 @@ func (w *world) changed(t *testing.T) {
 	w.declared(t)
 }
 
-// declared looks for the limits of the manifest that was deployed.
+// declared checks the limits of the deployed manifest.
 func (w *world) declared(t *testing.T) {
 	all, err := admin.Open(t.Context(), w.dynamodb(root), w.table, nil)
 	check.Must(t, err)
@@ -297,12 +296,12 @@ func (w *world) destroyed(t *testing.T) {
 	}
 	left := w.buckets(t)
 	check.Equal(t, len(left), 2, "buckets %v, want the archive and the failed records", left)
-	// Clients go on without the stack, with rights of their own.
+	// Clients go on without the stack, with their own permissions.
 	check.NoError(t, w.acquire(t.Context(), root, "acme", 3))
 }
 
-// imported adopts table and buckets, as docs/deploying.md tells, and deploys
-// the rest. What was granted in between is counted too.
+// imported adopts the table and the buckets, as docs/deploying.md describes, and deploys the rest.
+// Grants in between are counted too.
 func (w *world) imported(t *testing.T) {
 	mapping, err := json.Marshal(map[string]map[string]string{
 		"Table":               {"TableName": tableName},

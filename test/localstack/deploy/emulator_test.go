@@ -37,12 +37,12 @@ import (
 const (
 	region  = "us-east-1"
 	account = "000000000000"
-	// rootKey may do everything in the emulator.
+	// rootKey has all permissions in the emulator.
 	rootKey = "test"
 )
 
-// emulator is one MiniStack with IAM enforced, and what the CDK tool needs to
-// deploy into it.
+// emulator is a MiniStack with IAM enforced, and the settings for deploying into it with the CDK
+// tool.
 type emulator struct {
 	root string // of the repository
 	dir  string // of this run
@@ -51,15 +51,15 @@ type emulator struct {
 	http *http.Client
 }
 
-// startEmulator starts MiniStack on a free port of the loopback interface. It
-// stops when the test ends.
+// startEmulator starts MiniStack on a free port of the loopback interface. It stops at the end of
+// the test.
 func startEmulator(t *testing.T) *emulator {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join(engine.Root(), "..", ".."))
 	check.Must(t, err)
 	e := &emulator{root: root, dir: t.TempDir()}
 	cert, key := e.certificate(t)
-	// Between choosing a port and the bind another process may take it.
+	// Another process may take the port before it is bound.
 	for range 3 {
 		if e.launch(t, cert, key) {
 			return e
@@ -69,7 +69,7 @@ func startEmulator(t *testing.T) *emulator {
 	return nil
 }
 
-// launch starts MiniStack and reports whether it answers; if not, it has ended.
+// launch starts MiniStack, and reports whether it answers. If it does not, it has ended.
 func (e *emulator) launch(t *testing.T, cert, key string) bool {
 	t.Helper()
 	port := freePort(t)
@@ -108,8 +108,8 @@ func (e *emulator) folder(t *testing.T, name string) string {
 	return path
 }
 
-// certificate writes a certificate for the loopback address and its key. The
-// buckets of the stack refuse plain HTTP, so TLS is needed.
+// certificate writes a key and certificate for the loopback address. TLS is needed because the
+// stack's buckets refuse plain HTTP.
 func (e *emulator) certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -169,10 +169,10 @@ func (e *emulator) answers(t *testing.T, ended <-chan struct{}) (well bool) {
 	return well
 }
 
-// patience is how long at most something may take that a working emulator does.
+// patience is the longest time for an operation of a working emulator.
 const patience = 3 * time.Minute
 
-// eventually repeats a look until it finds no fault.
+// eventually repeats a check until it succeeds.
 func eventually(t *testing.T, what string, within time.Duration, look func() error) {
 	t.Helper()
 	var err error
@@ -184,7 +184,7 @@ func eventually(t *testing.T, what string, within time.Duration, look func() err
 	t.Fatalf("%s: not within %s: %v", what, within, err)
 }
 
-// identity is a pair of keys of the emulator.
+// identity is a key pair of the emulator.
 type identity struct{ key, secret string }
 
 var root = identity{rootKey, "test"}
@@ -209,7 +209,7 @@ func (e *emulator) s3() *s3.Client {
 	return s3.NewFromConfig(e.config(root), func(o *s3.Options) { o.UsePathStyle = true })
 }
 
-// cdk runs the command line tool in the repository and returns what it said.
+// cdk runs the command line tool in the repository, and returns its output.
 func (e *emulator) cdk(args ...string) (string, error) {
 	cmd := exec.Command(filepath.Join("node_modules", ".bin", "cdk"), args...)
 	cmd.Dir, cmd.Env = e.root, e.env

@@ -20,8 +20,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// unscaled is the template without Application Auto Scaling, which the emulator does not
-// have, and with its numbers in place, which it would take for texts.
+// unscaled returns the template without Application Auto Scaling, which the emulator lacks, and
+// with the numbers inserted, because the emulator would read them as texts.
 func unscaled(t *testing.T) string {
 	t.Helper()
 	var doc map[string]any
@@ -37,7 +37,7 @@ func unscaled(t *testing.T) string {
 	return strings.NewReplacer(`{"Ref":"MinReadUnits"}`, "5", `{"Ref":"MinWriteUnits"}`, "7").Replace(string(text))
 }
 
-// protect runs the command that make deploy runs before and after it deploys.
+// protect runs the command that make deploy runs before and after a deployment.
 func (e *emulator) protect(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"run", "./app/protect"}, args...)...)
@@ -46,7 +46,7 @@ func (e *emulator) protect(t *testing.T, args ...string) (string, error) {
 	return string(said), err
 }
 
-// policy is the stack policy, as the API tells it.
+// policy returns the stack policy from the API.
 func (e *emulator) policy(t *testing.T, stack string) string {
 	t.Helper()
 	out, err := e.cloudformation().GetStackPolicy(t.Context(),
@@ -55,9 +55,9 @@ func (e *emulator) policy(t *testing.T, stack string) string {
 	return aws.ToString(out.StackPolicyBody)
 }
 
-// protected: the stack policy is set on the stack that is named, of whose table it knows,
-// lets go of what may be lost for one deployment, and is whole again after it. A stack that
-// is not there yet is left alone before a deployment, and is an error after it.
+// protected checks that the stack policy is set on the named stack, which knows its table. It is
+// relaxed for one deployment, and complete again afterwards. A missing stack is ignored before a
+// deployment, and an error after it.
 func (e *emulator) protected(t *testing.T, stack string) {
 	t.Helper()
 	chosen := []string{"-c", "zae-limiter:stackName=" + stack, "-c", "zae-limiter:mayLose=Table"}
@@ -82,8 +82,8 @@ func (e *emulator) protected(t *testing.T, stack string) {
 	}
 }
 
-// TestTableChangesItsMode: the template of the table alone makes one that limits. It becomes
-// provisioned and on demand again in place, with what is in it; and a stack policy protects it.
+// TestTableChangesItsMode: the template of the table alone creates a working table. It becomes
+// provisioned, and on demand again, in place and with its data. A stack policy protects it.
 func TestTableChangesItsMode(t *testing.T) {
 	const name = "modes"
 	e := startEmulator(t)
@@ -128,7 +128,7 @@ func TestTableChangesItsMode(t *testing.T) {
 		}
 		check.Equal(t, is.Spec.Capacity.WriteUnits == 7, mode == types.BillingModeProvisioned,
 			"%s: capacity %+v", mode, is.Spec.Capacity)
-		// Another process each time: three are granted of what is stored, then none.
+		// Another process each time: three of the stored tokens are granted, then none.
 		l, err := limiter.Open(t.Context(), e.dynamodb(root), name, &limiter.Options{Register: i == 0})
 		check.Must(t, err)
 		check.NoError(t, check.Err(l.Acquire(t.Context(), request)), "%s", mode)

@@ -25,7 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// plain returns the template of a release, checked by cfn-lint and made fit for the emulator.
+// plain returns the template of a release, checked by cfn-lint and adapted to the emulator.
 func (e *emulator) plain(t *testing.T, version string) string {
 	t.Helper()
 	golden, err := os.ReadFile(filepath.Join(e.root, "infra", "cdk", "app", "template.golden.json"))
@@ -55,7 +55,7 @@ func (e *emulator) plain(t *testing.T, version string) string {
 	return string(text)
 }
 
-// archives uploads this machine's builds of the functions as a release has them.
+// archives uploads this machine's builds of the functions in the form of a release.
 func (e *emulator) archives(t *testing.T, bucket, prefix, version string) {
 	t.Helper()
 	check.Must(t, check.Err(e.s3().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(bucket)})))
@@ -82,7 +82,7 @@ func TestTemplateOfARelease(t *testing.T) {
 	for name, value := range parameters {
 		given = append(given, types.Parameter{ParameterKey: aws.String(name), ParameterValue: aws.String(value)})
 	}
-	const template = "limiter/plain.template.json" // larger than what CloudFormation takes without a bucket
+	const template = "limiter/plain.template.json" // larger than CloudFormation accepts without a bucket
 	if _, err := e.s3().PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("code"), Key: aws.String(template),
 		Body: strings.NewReader(e.plain(t, version))}); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestTemplateOfARelease(t *testing.T) {
 	check.NoError(t, w.budget(t, app, w.table, 10))
 	check.Is(t, w.budget(t, app, w.table, 1), limiter.ErrLimited, "an eleventh of ten is not denied")
 
-	// Protected once it is there, in place.
+	// Deletion protection of an existing table, in place.
 	made := *w.describe(t, w.table).CreationDateTime
 	given = append(given, types.Parameter{ParameterKey: aws.String("DeletionProtection"),
 		ParameterValue: aws.String("true")})

@@ -24,7 +24,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// user makes a user with a managed policy.
+// user creates a user with a managed policy.
 func (e *emulator) user(t *testing.T, name, policyARN string) identity {
 	t.Helper()
 	id := e.newUser(t, name)
@@ -42,7 +42,7 @@ func (e *emulator) newUser(t *testing.T, name string) identity {
 	return identity{*out.AccessKey.AccessKeyId, *out.AccessKey.SecretAccessKey}
 }
 
-// document is a policy as IAM has it.
+// document is a policy in IAM's form.
 type document struct {
 	Version   string
 	Statement []map[string]any
@@ -58,8 +58,7 @@ func decode(t *testing.T, text string) (d document) {
 	return d
 }
 
-// without returns the document without an action: in the statements on
-// resources that contain part.
+// without returns the document without an action, in the statements on resources that contain part.
 func (d document) without(action, part string) string {
 	var left []map[string]any
 	for _, s := range d.Statement {
@@ -93,8 +92,8 @@ func list(v any) (out []string) {
 	return out
 }
 
-// applicationPolicies has applications do what their policies are for. That they allow no more is
-// derived from recorded operations elsewhere (package rights).
+// applicationPolicies makes applications do what their policies are for. Package rights derives
+// from recorded operations that they allow no more.
 func (w *world) applicationPolicies(t *testing.T) {
 	reader := w.user(t, "reader", w.outputs["ReadPolicyArn"])
 	admin := w.user(t, "admin", w.outputs["AdminPolicyArn"])
@@ -150,10 +149,9 @@ func (w *world) removeMany(t *testing.T, id identity) error {
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// functionRoles takes one right at a time away from the functions and invokes
-// them with records that need it. The rights on the stream, the log group and
-// the bucket's list are Lambda's, and the emulator's Lambda does without them;
-// the template's tests have the exact list.
+// functionRoles removes one permission at a time from the functions, and invokes them with records
+// that need it. The permissions for the stream, the log group and listing the bucket are Lambda's,
+// and the emulator's Lambda does not need them; the template's tests have the exact list.
 func (w *world) functionRoles(t *testing.T) {
 	for _, c := range []struct {
 		function, action, resource, event string
@@ -180,11 +178,10 @@ func (w *world) functionRoles(t *testing.T) {
 	w.setupRights(t)
 }
 
-// setupRights invokes the setup function as CloudFormation does, with one right
-// less at a time.
+// setupRights invokes the setup function like CloudFormation, with one permission less at a time.
 func (w *world) setupRights(t *testing.T) {
 	name := w.function(t, "Setup")
-	w.timeout(t, name, 10) // a call that is refused is repeated for as long
+	w.timeout(t, name, 10) // a refused call is repeated that long
 	defer w.timeout(t, name, 240)
 	for i, action := range []string{
 		"", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem",
@@ -220,7 +217,7 @@ func (w *world) timeout(t *testing.T, function string, seconds int32) {
 
 const oneLimit = "system: {limits: {rpm: {capacity: 10}}}"
 
-// role returns the name of a function's role and its policy.
+// role returns the name of a function's role, and its policy.
 func (w *world) role(t *testing.T, function string) (string, document) {
 	t.Helper()
 	fn, err := w.lambda().GetFunctionConfiguration(t.Context(),

@@ -21,9 +21,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// replayed puts a batch that was given up and a malformed record that this
-// release can decode into the bucket, and has them delivered again. The trials of
-// the roles have left two malformed records that it cannot decode.
+// replayed puts a batch that was given up, and a malformed record that this release can decode,
+// into the bucket, and has them delivered again. The trials of the roles have left two malformed
+// records that it cannot decode.
 func (w *world) replayed(t *testing.T) {
 	event, err := os.ReadFile(filepath.Join(w.emulator.root, "events", "aggregator-several-entities.json"))
 	check.Must(t, err)
@@ -44,8 +44,8 @@ func (w *world) replayed(t *testing.T) {
 	if err == nil || !strings.Contains(looked, "4 objects, 4 left") || !batchLookedAt.MatchString(looked) {
 		t.Errorf("listed: %v\n%s", err, looked)
 	}
-	// It may be repeated, and has to be where the emulator answers before it has read
-	// the end of the function's log.
+	// It may be repeated, and must be if the emulator answers before it has read the end of the
+	// function's log.
 	var delivered string
 	for range 5 {
 		said, answer := w.replay("--deliver", "--yes")
@@ -63,12 +63,12 @@ func (w *world) replayed(t *testing.T) {
 	}
 }
 
-// batchLookedAt is the row of a batch that AWS gave up.
+// batchLookedAt matches the row of a batch that AWS gave up.
 var batchLookedAt = regexp.MustCompile(
 	`(?m)^aws/lambda/\S+ +looked at +aggregator +[0-9]+ +RecordAgeExceeded +rpm hourly [0-9]+`)
 
-// setAside returns the first record of a payload as the functions keep one
-// that they cannot decode.
+// setAside returns the first record of a payload in the form in which functions store records that
+// they cannot decode.
 func setAside(t *testing.T, payload []byte) []byte {
 	t.Helper()
 	var p struct{ Records []json.RawMessage }
@@ -102,10 +102,10 @@ func (w *world) tool(args ...string) (string, error) {
 	return string(out), err
 }
 
-// shown has the tool say that both functions are fed. The emulator cannot say how
-// they do: it answers CloudWatch in a form that the SDK does not read.
+// shown checks that the tool lists both functions. Their health is missing, because the emulator
+// answers CloudWatch in a form that the SDK cannot read.
 func (w *world) shown(t *testing.T) {
-	status, _ := w.tool("status") // fails: the emulator's CloudFormation sets no time to live
+	status, _ := w.tool("status") // fails: the emulator's CloudFormation does not set time to live
 	for _, name := range []string{"AggregatorFunctionName", "ArchiverFunctionName"} {
 		if fed := regexp.MustCompile(`function +` + w.outputs[name] + ` +Enabled`); !fed.MatchString(status) {
 			t.Errorf("function %s is not shown:\n%s", w.outputs[name], status)

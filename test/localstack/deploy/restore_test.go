@@ -17,7 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// budget is a quota that a test spends and looks at, in a table.
+// budget spends from a quota, and returns the error.
 func (w *world) budget(t *testing.T, id identity, table string, cost int64) error {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), w.dynamodb(id), table, &limiter.Options{Timeout: time.Minute})
@@ -33,8 +33,8 @@ func (w *world) budget(t *testing.T, id identity, table string, cost int64) erro
 	return lease.Commit(t.Context())
 }
 
-// restored plays docs/operations.md: the table is restored under another name while clients go on, repaired,
-// and the stack follows.
+// restored follows docs/operations.md: the table is restored under another name while clients go
+// on, is repaired, and the stack follows.
 func (w *world) restored(t *testing.T) {
 	const name = tableName + "-2"
 	db := w.dynamodb(root)
@@ -47,7 +47,7 @@ func (w *world) restored(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// What goes on on the old table after the restore point.
+	// Requests on the old table after the restore point.
 	old := &world{emulator: w.emulator, granted: map[string]int64{"acme": w.granted["acme"]}, stack: w.stack,
 		table: tableName, outputs: w.outputs}
 	check.Must(t, errors.Join(old.acquire(t.Context(), root, "acme", 5), w.budget(t, root, tableName, 3)))
@@ -72,8 +72,8 @@ func (w *world) restored(t *testing.T) {
 		t.Fatalf("%+v", is)
 	}
 
-	// The application may use both, and goes over. What was spent since is granted again, and each
-	// of the two tables has what it has left.
+	// The application may use both tables, and switches over. Tokens spent since the restore point
+	// are granted again. Each table has its own rest.
 	app := w.user(t, "application-restored", w.outputs["AcquirePolicyArn"])
 	w.mayAcquire(t, "application-restored", name)
 	check.NoError(t, w.budget(t, app, name, 6), "six of ten are left, as at the restore point")
@@ -93,10 +93,10 @@ func (w *world) restored(t *testing.T) {
 	if w.outputs["TableName"] != name || w.outputs["StreamArn"] != aws.ToString(is.LatestStreamArn) {
 		t.Errorf("outputs %v", w.outputs)
 	}
-	w.counted(t, "acme") // what was counted at the restore point, or not yet, and seven
+	w.counted(t, "acme") // the grants until the restore point, counted by then or not, and seven more
 	check.Must(t, w.acquire(t.Context(), app, "acme", 2))
 	w.counted(t, "acme")
-	old.counted(t, "acme") // the gap is in the usage of the old table, which is kept
+	old.counted(t, "acme") // the old table, which is kept, has the usage of the gap
 	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
 		t.Error("the old table is another one")
 	}
@@ -106,7 +106,7 @@ func (w *world) restored(t *testing.T) {
 	}
 }
 
-// mayAcquire gives a user the right to acquire from a table, as the tool prints it.
+// mayAcquire gives a user permission to acquire from a table, in the form that the tool prints.
 func (w *world) mayAcquire(t *testing.T, user, table string) {
 	t.Helper()
 	said, err := w.tool("-t", table, "table", "policy", "acquire")

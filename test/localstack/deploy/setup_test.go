@@ -13,8 +13,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// setup invokes the setup function as CloudFormation does, with a namespace and what
-// a manifest declares in it, and returns the status that it reports.
+// setup invokes the setup function like CloudFormation, with a namespace and the declarations of a
+// manifest. It returns the reported status.
 func (w *world) setup(t *testing.T, function, namespace, declared string) string {
 	t.Helper()
 	answers := make(chan []byte, 1)

@@ -18,19 +18,19 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// shardRights takes one right at a time away from the aggregator and invokes it
-// with records of buckets that have to be split, mended and merged. These are best
-// effort, so the answer says nothing: the second shard is there afterwards, or not.
+// shardRights removes one permission at a time from the aggregator, and invokes it with records of
+// buckets that need a split, a correction or a merge. These are best effort, so the response says
+// nothing: the test checks whether the second shard exists afterwards.
 func (w *world) shardRights(t *testing.T) {
 	db := store.NewDynamo(w.dynamodb(root), tableName)
 	for action, c := range map[string]struct {
 		zero, one int // counts in the table; 0: no such shard
-		was       int // count of shard 0 before, in the record
+		was       int // the count of shard 0 in the record
 		mended    bool
 	}{
 		"dynamodb:PutItem":            {zero: 2, was: 1, mended: true}, // shard 1 is missing
 		"dynamodb:ConditionCheckItem": {zero: 2, was: 1, mended: true},
-		"dynamodb:DeleteItem":         {zero: 1, one: 2, was: 1}, // shard 1 should not be there
+		"dynamodb:DeleteItem":         {zero: 1, one: 2, was: 1}, // shard 1 should not exist
 	} {
 		entity := "no-" + strings.ToLower(strings.TrimPrefix(action, "dynamodb:"))
 		now := time.Now().UnixMilli()
@@ -63,9 +63,9 @@ func (w *world) shardRights(t *testing.T) {
 	}
 }
 
-// catchUpRights ends a tumbling window, which the emulator never does, with and without
-// the right to read items by key: longer windows catch up, so that the cursor of what
-// they are owed moves, or not. It is best effort, the answer says nothing.
+// catchUpRights ends a tumbling window, which the emulator never does, with and without the
+// permission to read items by key. With it, longer windows catch up, and the cursor moves. It is
+// best effort, so the response says nothing.
 func (w *world) catchUpRights(t *testing.T) {
 	db := store.NewDynamo(w.dynamodb(root), tableName)
 	over := []byte(`{"Records":[],"window":{"start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:01:00Z"},"state":{},` +

@@ -17,7 +17,7 @@ import (
 // tfPlugins is a mirror of Terraform's providers, so that init needs no network.
 const tfPlugins = "/opt/tf-plugins"
 
-// userModule is what a user writes around our module, for the emulator.
+// userModule is a user's configuration around our module, for the emulator.
 const userModule = `
 terraform {
   required_providers {
@@ -44,11 +44,10 @@ module "limits" {
 }
 `
 
-// TestTerraformModule formats, validates and applies the module of limitertable, and
-// looks at the table that it makes; a second plan changes nothing, and the table cannot be
-// destroyed in passing.
+// TestTerraformModule formats, validates and applies the module of limitertable, and checks the
+// table. A second plan changes nothing, and the table cannot be destroyed by accident.
 func TestTerraformModule(t *testing.T) {
-	check.Must(t, check.Err(exec.LookPath("terraform")), "the module is not tried")
+	check.Must(t, check.Err(exec.LookPath("terraform")), "the module is not tested")
 	check.Must(t, check.Err(os.Stat(tfPlugins)),
 		"the module is not tried, for want of a mirror of Terraform's providers")
 	e := startEmulator(t)
@@ -77,7 +76,7 @@ func TestTerraformModule(t *testing.T) {
 	is, err := limitertable.Describe(t.Context(), e.dynamodb(root), "tf-limits")
 	check.Must(t, err)
 	must := limitertable.Deployed()
-	must.TTLAttribute = is.Spec.TTLAttribute // the emulator does not tell of it
+	must.TTLAttribute = is.Spec.TTLAttribute // the emulator does not return it
 	check.NoError(t, must.Check(is))
 	if said := run("plan", "-input=false"); !strings.Contains(said, "No changes.") {
 		t.Errorf("a second plan:\n%s", said)

@@ -23,14 +23,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// sent is a request to EventBridge or SNS, as far as those read it.
+// sent is a request to EventBridge or SNS, with the parts that they read.
 type sent struct {
 	Method, Path, ContentType, Target string
 	Scope                             string // of the signature: region and service
 	Body                              any
 }
 
-// targets is an HTTP server in the place of both services. The first request is not taken.
+// targets is an HTTP server in place of both services. It refuses the first request.
 type targets struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -69,8 +69,8 @@ func newTargets(t *testing.T) *targets {
 	return s
 }
 
-// The built function sends what the SDK's own clients would send, and once more, with the same bytes, what
-// was not taken.
+// The built function sends the same requests as the SDK's own clients. A refused request is sent
+// again, with the same bytes.
 func TestThresholdsAreSent(t *testing.T) {
 	for target, bySDK := range map[string]func(*testing.T, aws.Config, any) error{
 		"arn:aws:events:eu-west-1:123456789012:event-bus/alerts": func(t *testing.T, cfg aws.Config, body any) error {

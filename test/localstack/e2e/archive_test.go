@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// archive reads all objects back.
+// archive reads all objects.
 func (r *rig) archive() stack.Archived {
 	r.t.Helper()
 	out, err := r.Archived(r.t.Context(), r.ns())
@@ -28,7 +28,7 @@ func (r *rig) archive() stack.Archived {
 	return out
 }
 
-// fate says what becomes of an audit event.
+// fate is what happens to an audit event.
 type fate int
 
 const (
@@ -37,8 +37,8 @@ const (
 	stays
 )
 
-// audits stores audit events with numbers from up to to, deletes some by hand,
-// lets others expire, and returns what became of each.
+// audits stores audit events numbered from from to to, deletes some by hand, and lets others
+// expire. It returns the fate of each.
 func (r *rig) audits(from, to int) map[string]fate {
 	r.t.Helper()
 	out := map[string]fate{}
@@ -63,8 +63,8 @@ func (r *rig) audits(from, to int) map[string]fate {
 	return out
 }
 
-// I7: every expired audit event is archived once, by id, and no other, whatever
-// S3 does, and however often and in what parts batches are delivered.
+// I7: every expired audit event is archived once, by id, and no other, whatever S3 does, and
+// however batches are cut and repeated.
 func TestArchiveIsCompleteAndUnique(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 					return out
 				}
 			}})
-			// Of the first puts of each object, half end in one of four ways, in turn: there are
-			// at least 12 objects, one for each event that expires.
+			// Half of the first puts of an object end in one of four ways, in turn. There are at
+			// least 12 objects, one for each expired event.
 			puts, turn := map[string]bool{}, 0
 			ways := []*fault.Rule{{Operation: "PUT", Match: func(c fault.Call) bool {
 				if turn = -1; !puts[c.Path] {
@@ -108,7 +108,7 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 			r.rest()
 			f := r.Functions[stack.Archiver]
 			first := f.Mapping.Stats()
-			// S3 is well again, and nothing crashes; now everything comes three times.
+			// S3 is healthy again, and nothing crashes. Now everything is delivered three times.
 			r.S3.Clear()
 			tr.pause(true)
 			twice.Store(true)
@@ -130,7 +130,7 @@ func TestArchiveIsCompleteAndUnique(t *testing.T) {
 				delete(got.Events, id)
 			}
 			for id := range got.Events {
-				t.Errorf("event %s is archived and was never stored", id)
+				t.Errorf("event %s is archived, but was never stored", id)
 			}
 			kept := 0
 			for _, line := range got.Malformed {

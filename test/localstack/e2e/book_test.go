@@ -17,7 +17,7 @@ import (
 type tenant struct {
 	entity, resource string
 	limits           []limiter.Limit
-	most             int64 // tokens of tpm that a request takes at most
+	most             int64 // the largest request, in tokens of tpm
 }
 
 // call is a request of the tenant.
@@ -26,7 +26,7 @@ func (tn tenant) call(costs limiter.Costs) clients.Call {
 		Request: limiter.Request{Entity: tn.entity, Resource: tn.resource, Costs: costs, Limits: tn.limits}}
 }
 
-// load is what clients do.
+// load is the clients' workload.
 type load struct {
 	clients int
 	tenants []tenant
@@ -35,8 +35,7 @@ type load struct {
 	settle  bool // some requests are adjusted or rolled back
 }
 
-// play lets clients with caches of their own make requests, and returns what
-// they know.
+// play lets clients, each with its own caches, make requests. It returns what they know.
 func (r *rig) play(w load) *clients.Book {
 	r.t.Helper()
 	l := new(clients.Book)
@@ -44,7 +43,7 @@ func (r *rig) play(w load) *clients.Book {
 	return l
 }
 
-// playOn is play, with the same bookkeeping.
+// playOn is play, with an existing book.
 func (r *rig) playOn(l *clients.Book, w load) {
 	r.t.Helper()
 	var wg sync.WaitGroup
@@ -55,7 +54,7 @@ func (r *rig) playOn(l *clients.Book, w load) {
 			for n := range w.calls {
 				err := l.Make(r.t.Context(), lim, w.call(w.tenants[(i+n)%len(w.tenants)], random))
 				if denied, ok := errors.AsType[*limiter.LimitError](err); ok {
-					time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // as told, or until the next request
+					time.Sleep(min(denied.RetryAfter, 20*time.Millisecond)) // the advised wait, or until the next request
 				}
 			}
 		})
@@ -63,7 +62,7 @@ func (r *rig) playOn(l *clients.Book, w load) {
 	wg.Wait()
 }
 
-// call is a request of a client: of eight one is rolled back, and three are adjusted.
+// call returns a request. Of eight requests, one is rolled back and three are adjusted.
 func (w load) call(tn tenant, random *rand.Rand) clients.Call {
 	c := tn.call(limiter.Costs{"rpm": 1})
 	if tn.most > 0 {
@@ -79,10 +78,9 @@ func (w load) call(tn tenant, random *rand.Rand) clients.Call {
 	return c
 }
 
-// calm ends what disturbs functions and clients, and uses the hot bucket until none of its
-// shards is behind the count of shard 0. Trouble may make whoever splits give up half-way:
-// a client takes up what was left once it serves requests there. Nobody writes any more
-// when it returns.
+// calm ends all trouble, and uses the hot bucket until each of its shards has the count of shard 0.
+// After trouble, a split may be incomplete; clients that use the shards complete it. When calm
+// returns, there are no more writes.
 func (r *rig) calm(l *clients.Book) {
 	r.t.Helper()
 	r.Proxy.Clear()
@@ -95,20 +93,20 @@ func (r *rig) calm(l *clients.Book) {
 			c.Fails = true // gives them back
 			_ = l.Make(r.t.Context(), lim, c)
 		}
-		r.Clients.Down() // a split that it cuts off leaves a shard behind once more
+		r.Clients.Down() // a split that is cut off leaves a shard behind again
 		r.rest()
 		behind := r.behind(hot)
 		switch {
 		case behind == "":
 			return
 		case time.Since(begin) > patience:
-			r.t.Errorf("%s, whoever uses it", behind)
+			r.t.Errorf("%s, although it is used", behind)
 			return
 		}
 	}
 }
 
-// behind names a shard that is not at the count of shard 0, "" for none.
+// behind names a shard without the count of shard 0, or returns "".
 func (r *rig) behind(tn tenant) string {
 	r.t.Helper()
 	zero, ok := r.shard(tn.entity, tn.resource, 0)
@@ -121,8 +119,8 @@ func (r *rig) behind(tn tenant) string {
 	return ""
 }
 
-// seeded returns a tenant's bucket, full, with a write meter of so many writes per second; zero is
-// DynamoDB's own.
+// seeded returns a tenant's full bucket, with a write meter of so many writes per second; zero
+// means DynamoDB's.
 func (r *rig) seeded(tn tenant, meter int64) table.Shard {
 	return clients.Full(r.ns(), tn.entity, tn.resource, tn.limits, meter, now())
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// promise is one of the design. find returns how it was broken, nothing if
-// it was kept, and what was looked at.
+// promise is a promise of the design. find returns how it was broken, if it was, and figures of
+// what it checked.
 type promise struct {
 	name string
 	find func(*observation) (broken []string, figures string)
 }
 
-// checks are the promises that every run is held to.
+// checks are the promises that every run must keep.
 var checks = []promise{usageIsExact, bookAgrees, writesConserve, sharesAddUp, neverOverAdmits}
 
 var (
@@ -30,7 +30,7 @@ var (
 	neverOverAdmits = promise{"I1 never over-admits", findExcess}
 )
 
-// hold applies all checks and fails the test for what is broken.
+// hold checks all promises, and fails the test for broken ones.
 func (r *rig) hold(o *observation) {
 	r.t.Helper()
 	for _, c := range checks {
@@ -47,7 +47,7 @@ func (r *rig) hold(o *observation) {
 
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
 
-// cell is what one snapshot counts for one limit.
+// cell is one snapshot's count of one limit.
 type cell struct {
 	loadcheck.Account
 	window, start string
@@ -57,11 +57,11 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s/%s %s, %s from %s", c.Entity, c.Resource, c.Limit, c.window, c.start)
 }
 
-// windows are those of the template, the obvious way.
+// windows are the template's, in their obvious form.
 var windows = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}
 
-// findInexactUsage compares, for every hour and day, the snapshots with the
-// growth of the consumption counters in the stream.
+// findInexactUsage compares the snapshots of every hour and day with the growth of the consumption
+// counters in the stream.
 func findInexactUsage(o *observation) (broken []string, figures string) {
 	want, got := map[cell]int64{}, map[cell]int64{}
 	o.grown(func(c change, a loadcheck.Account, tokens int64) {
@@ -89,7 +89,7 @@ func findInexactUsage(o *observation) (broken []string, figures string) {
 		len(all), len(o.snapshots))
 }
 
-// grown calls f for every growth of a limit's counter, in whole tokens.
+// grown calls f for each growth of a limit's counter, in whole tokens.
 func (o *observation) grown(f func(c change, a loadcheck.Account, tokens int64)) {
 	for _, c := range o.changes {
 		for _, sl := range c.new.State.Slots {
@@ -110,8 +110,7 @@ func used(b *table.Shard, limit string) int64 {
 	return 0
 }
 
-// findDisagreement compares the growth of the counters with what the clients
-// know they have consumed.
+// findDisagreement compares the growth of the counters with the consumption that the clients know.
 func findDisagreement(o *observation) (broken []string, figures string) {
 	grown := map[loadcheck.Account]int64{}
 	o.grown(func(_ change, a loadcheck.Account, tokens int64) { grown[a] += tokens })
@@ -135,14 +134,14 @@ func findDisagreement(o *observation) (broken []string, figures string) {
 		counters, low, high, l.Granted, l.Denied, l.Unavailable, l.Unknown, l.Adjusted, l.RolledBack, l.Lost)
 }
 
-// step is one write as the stream shows it: one change, or the two of a split.
+// step is one write in the stream: one change, or the two of a split.
 type step struct {
 	at      change
-	sibling *table.Shard // the shard that was opened
+	sibling *table.Shard // the new shard
 }
 
-// steps pairs the records of transactions, which may come in any order and with
-// others in between. alone are shards that nobody has split off.
+// steps pairs the records of transactions, which may come in any order, with others in between.
+// alone lists shards whose counterpart is missing.
 func (o *observation) steps() (out []step, alone []string) {
 	type half struct {
 		entity, resource string
@@ -181,9 +180,8 @@ func (o *observation) steps() (out []step, alone []string) {
 	return out, alone
 }
 
-// findUnevenShares adds up the shares of capacity and rate of all shards after
-// every write, also half-way through a doubling, and at the end looks whether
-// every bucket has all its shards.
+// findUnevenShares adds up the shares of capacity and rate of all shards after every write, also
+// during a split. At the end it checks that every bucket has all its shards.
 func findUnevenShares(o *observation) (broken []string, figures string) {
 	type name struct{ entity, resource string }
 	all := map[name]map[int]*table.Shard{}
@@ -205,7 +203,7 @@ func findUnevenShares(o *observation) (broken []string, figures string) {
 	}
 	for n, shards := range all {
 		if shards[0] == nil {
-			continue // found above
+			continue // reported above
 		}
 		for k := range shards[0].State.Shards {
 			if b := shards[k]; b == nil || b.State.Shards != shards[0].State.Shards {
@@ -219,7 +217,7 @@ func findUnevenShares(o *observation) (broken []string, figures string) {
 
 func uneven(shards map[int]*table.Shard, where string) (broken []string) {
 	if shards[0] == nil {
-		return []string{where + ": there is no shard 0"}
+		return []string{where + ": shard 0 is missing"}
 	}
 	for _, l := range shards[0].State.Slots {
 		if l.Name == bucket.WCU {
@@ -238,7 +236,7 @@ func uneven(shards map[int]*table.Shard, where string) (broken []string) {
 	return broken
 }
 
-// findExcess looks for the worst window of what the clients saw.
+// findExcess returns the worst window that the clients saw.
 func findExcess(o *observation) (broken []string, figures string) {
 	all, err := o.book.Judge(0, true)
 	if err != nil {

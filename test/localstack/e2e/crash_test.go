@@ -25,8 +25,8 @@ import (
 
 type callInfo = fault.Call
 
-// crashAt kills the aggregator at the n-th of the calls that match, before it
-// reaches the engine or right after it was applied. The result says how often.
+// crashAt kills the aggregator at the n-th matching call, before or after the call takes effect.
+// kills returns how often.
 func (r *rig) crashAt(n int, applied bool, match func(callInfo) bool) (kills func() int) {
 	var calls, killed atomic.Int64
 	r.Proxy.Add(&fault.Rule{Skip: n - 1, Times: 1, Fault: fault.Fault{Forward: applied, Reset: true},
@@ -42,7 +42,7 @@ func (r *rig) crashAt(n int, applied bool, match func(callInfo) bool) (kills fun
 	return func() int { return int(killed.Load()) }
 }
 
-// direct lets a test deliver payloads itself.
+// direct makes a test deliver payloads itself.
 func direct(env ...string) func(*runtimeapi.Config, *eventsource.Config) {
 	return func(host *runtimeapi.Config, m *eventsource.Config) {
 		host.Environments = 1
@@ -51,13 +51,13 @@ func direct(env ...string) func(*runtimeapi.Config, *eventsource.Config) {
 	}
 }
 
-// isWrite tells writes of the functions; nobody else uses their proxy.
+// isWrite reports whether a call is a write of the functions, which alone use their proxy.
 func isWrite(c callInfo) bool {
 	return c.Operation == "UpdateItem" || c.Operation == "PutItem" || c.Operation == "TransactWriteItems"
 }
 
-// batchOf is a fixed batch of a namespace of its own, with everything the
-// aggregator does in it: usage in two hours, a refill, a doubling to follow.
+// batchOf is a fixed batch of its own namespace, with all kinds of work for the aggregator: usage
+// in two hours, a refill, and a split to follow.
 type batchOf struct {
 	r         *rig
 	namespace string
@@ -101,7 +101,7 @@ func (b *batchOf) take(i int, entity string, tokens, at int64) {
 	b.records = append(b.records, rec)
 }
 
-// double lets a bucket of two shards double its shard 0.
+// double makes a bucket of two shards double its shard 0.
 func (b *batchOf) double(sequence int) {
 	limits := clients.Stored(limiter.PerSecond("rpm", 100))
 	name := func(s bucket.State) table.Shard {
@@ -115,7 +115,7 @@ func (b *batchOf) double(sequence int) {
 			New: name(keep).Item()})
 }
 
-// wrong returns how the table differs from what the batch must come to.
+// wrong returns how the table differs from the result of the batch.
 func (b *batchOf) wrong() (out []string) {
 	b.r.t.Helper()
 	for _, w := range []struct {
@@ -175,8 +175,8 @@ func (b *batchOf) stored(entity string, shard int) (out table.Shard) {
 	return out
 }
 
-// deliver delivers the records from position from, and returns the position to
-// resume from: all of them after a crash.
+// deliver delivers the records from position from. It returns the position to resume from; after a
+// crash, that is from.
 func (b *batchOf) deliver(from int) (next int) {
 	b.r.t.Helper()
 	result, err := b.r.Functions[stack.Aggregator].Host.Invoke(b.r.t.Context(), streamtest.Payload(b.records[from:]...))
@@ -197,7 +197,7 @@ func (b *batchOf) deliver(from int) (next int) {
 	return 0
 }
 
-// resume reads a response as Lambda does.
+// resume reads a response like Lambda.
 func resume(t testing.TB, response []byte) (sequence string, failed bool) {
 	t.Helper()
 	var r struct {
@@ -212,8 +212,8 @@ func resume(t testing.TB, response []byte) (sequence string, failed bool) {
 	return r.BatchItemFailures[0].ItemIdentifier, true
 }
 
-// I5: whatever write the built function dies at, or is refused, or gets no
-// answer to, what is delivered again in the end comes to the same.
+// I5: the built function may die at any write, or the write may be refused or get no answer. After
+// the repetitions the result is the same.
 func TestBatchesAreExactUnderEveryFault(t *testing.T) {
 	r := start(t, setup{aggregate: direct("WRITE_CONCURRENCY=1")})
 	for _, mode := range []struct {
@@ -221,14 +221,14 @@ func TestBatchesAreExactUnderEveryFault(t *testing.T) {
 		hurt func(n int) func() int
 	}{
 		{"killed before", func(n int) func() int { return r.crashAt(n, false, isWrite) }},
-		{"killed after it was applied", func(n int) func() int { return r.crashAt(n, true, isWrite) }},
+		{"killed after the write", func(n int) func() int { return r.crashAt(n, true, isWrite) }},
 		{"answer lost", func(n int) func() int {
 			return r.Proxy.Add(&fault.Rule{Match: isWrite, Skip: n - 1, Times: 1, Fault: fault.AppliedThenReset()}).Hits
 		}},
-		{"this and all further ones fail", func(n int) func() int {
+		{"this and all further writes fail", func(n int) func() int {
 			return r.Proxy.Add(&fault.Rule{Match: isWrite, Skip: n - 1, Fault: fault.Failed()}).Hits
 		}},
-		{"this and all further ones are refused", func(n int) func() int {
+		{"this and all further writes are refused", func(n int) func() int {
 			return r.Proxy.Add(&fault.Rule{Match: isWrite, Skip: n - 1, Fault: fault.Fault{Answer: &fault.Answer{
 				Status: 400, Code: "AccessDeniedException", Message: "not authorized"}}}).Hits
 		}},
@@ -256,7 +256,7 @@ func TestBatchesAreExactUnderEveryFault(t *testing.T) {
 							r.Functions[stack.Aggregator].Tail())
 					}
 				}
-				b.deliver(0) // and once more, whole
+				b.deliver(0) // and once more, completely
 				for _, w := range b.wrong() {
 					t.Errorf("write %d: %s", n, w)
 				}
@@ -269,9 +269,8 @@ func TestBatchesAreExactUnderEveryFault(t *testing.T) {
 	}
 }
 
-// D5: when the count of shard 0 grows, every other shard gets there, whatever
-// becomes of the process on the way; and at every instant the shares add up and
-// nothing is minted.
+// D5: when the count of shard 0 grows, every other shard follows, whatever crashes on the way. At
+// every instant the shares add up, and nothing is minted.
 func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 	crashed, steps := 0, 0
 	r := start(t, setup{shards: 2})
@@ -295,7 +294,7 @@ func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 			}
 		}
 		if crashed < 2*at || !long() && at == 2 {
-			break // there is no such step any more
+			break // no more steps
 		}
 	}
 	o := r.observe(l)
@@ -308,12 +307,12 @@ func TestShardCountReachesEveryShardAfterACrashAtEveryStep(t *testing.T) {
 	}
 	t.Logf("crashed=%d times, at each of the first %d steps", crashed, steps)
 	if crashed < 4 {
-		t.Error("hardly anything crashed")
+		t.Error("too few crashes")
 	}
 }
 
-// grow stores a bucket and doubles its shard 0 so often, as clients do that feel
-// it is hot. The other shards are left for the aggregator.
+// grow stores a bucket and doubles its shard 0 several times, like clients with a hot bucket. The
+// other shards are left to the aggregator.
 func (r *rig) grow(tn tenant, times int) {
 	r.t.Helper()
 	r.put(r.seeded(tn, 0).Item())

@@ -15,8 +15,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// Without a bucket to keep it in, a malformed record goes to the on-failure
-// destination in the end, and what is before and after it is counted all the same.
+// Without a bucket for malformed records, such a record reaches the on-failure destination at the
+// end. The records before and after it are counted.
 func TestUnkeptMalformedRecordsGoToTheDestination(t *testing.T) {
 	const victim = "victim"
 	spoil := func(payload []byte) []byte {
@@ -65,8 +65,7 @@ func TestUnkeptMalformedRecordsGoToTheDestination(t *testing.T) {
 		"are counted once", given[0].Invokes, len(given[0].Records))
 }
 
-// A function with an unacceptable environment does not start, and says which
-// variable is the matter, all of them at once.
+// A function with an invalid environment does not start. Its error names all invalid variables.
 func TestABadEnvironmentStopsTheStart(t *testing.T) {
 	e := []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=x", "TABLE_NAME=limits"}
 	for _, c := range []struct {

@@ -15,10 +15,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// I5 where usage is folded over tumbling windows: under everything that troubles a
-// batch, and when the mapping is made anew in the middle of a window, which reads
-// the stream from its beginning. AWS does not say whether it finds the state of the
-// one before, so both are played.
+// I5 with usage folded over tumbling windows: under every kind of trouble, and when the mapping is
+// replaced in the middle of a window and reads the stream from its beginning. AWS does not say
+// whether the new mapping finds the old state, so both are tested.
 func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 	for name, kept := range map[string]bool{"the state is kept": true, "the state is lost": false} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +58,7 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 	}
 }
 
-// replace makes the mapping anew and returns how many windows were open.
+// replace replaces the mapping, and returns how many windows were open.
 func (r *rig) replace(cfg *eventsource.Config, kept bool) (open int) {
 	r.t.Helper()
 	f := r.Functions[stack.Aggregator]
@@ -74,8 +73,8 @@ func (r *rig) replace(cfg *eventsource.Config, kept bool) (open int) {
 	return open
 }
 
-// anHourLater lets an hour pass for what longer windows are owed: lists and cursor
-// are moved back by two, and one more window of the mapping ends.
+// anHourLater simulates an hour for the owed longer windows: it moves lists and cursor back by two,
+// and one more window of the mapping ends.
 func (r *rig) anHourLater() {
 	r.t.Helper()
 	const back = 2 * 3_600_000
@@ -96,10 +95,10 @@ func (r *rig) anHourLater() {
 		lists++
 	}
 	if lists == 0 {
-		r.t.Error("longer windows are owed nothing")
+		r.t.Error("no longer windows are owed")
 	}
 	end := []byte(`{"window":{},"state":{},"shardId":"s","isFinalInvokeForWindow":true,"Records":[]}`)
-	for range 20 { // crashes are among the troubles, and leave a claim for a minute
+	for range 20 { // crashes leave a claim for a minute
 		check.Must(r.t, check.Err(r.direct.Write(r.t.Context(), item.Delete{Key: ledger.OwedCursorKey()})))
 		result, err := r.Functions[stack.Aggregator].Host.Invoke(r.t.Context(), end)
 		if err == nil && result.FunctionError == "" {
@@ -111,7 +110,7 @@ func (r *rig) anHourLater() {
 	r.t.Errorf("longer windows are not settled\n%s", r.Functions[stack.Aggregator].Tail())
 }
 
-// settled reports whether the lists of what longer windows are owed are settled.
+// settled reports whether all owed longer windows are counted.
 func (r *rig) settled() bool {
 	r.t.Helper()
 	items, err := r.direct.Read(r.t.Context(), true, ledger.OwedCursorKey())

@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// A client that stood still may write from an image of long ago: it shows a full limit lower by
-// what others have taken since, however many they were, and by no more.
+// A client that stood still may write from a very old image. That shows a full limit lower by
+// exactly the tokens that others have taken since, however many.
 func TestAWriteFromAnOldImageIsNoLoss(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 10_000, Period: 1000}
 	for _, c := range []struct {
@@ -44,8 +44,8 @@ func TestAWriteFromAnOldImageIsNoLoss(t *testing.T) {
 	}
 }
 
-// A full limit that was shown lower once, as far as it may be, and is full again by the time its
-// shard splits: the halves are not short of anything.
+// A full limit was shown lower once, as far as allowed, and is full again when its shard splits.
+// The halves lack nothing.
 func TestASplitHalvesWhatMayBeMissing(t *testing.T) {
 	limit := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 10_000, Period: 1000}
 	old := table.Shard{Entity: "acme", Resource: "gpt", State: bucket.New([]bucket.Limit{limit}, 0, 1, 0)}

@@ -9,12 +9,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// findMintedOrLost follows every shard beside an exact bucket that is refilled to
-// the same instants and charged with what the counters say was taken. A shard must
-// never hold more, not a fraction of a millitoken, beyond what was given back; and
-// not much less: near full a charge from an image shows it lower by what others have
-// taken since, up to the slack and the room of the client (limiter.Options.Slack),
-// and so does one from an image of that. A refill that is lost time and again adds up.
+// findMintedOrLost compares every shard with an exact bucket that is refilled to the same instants
+// and charged by the counters. A shard must never hold more, not even a fraction of a millitoken,
+// beyond given-back tokens, and not much less. Near full, a charge from an image shows it lower by
+// what others have taken since, up to the client's slack and room (limiter.Options.Slack), and so
+// does a charge from an image of that. Lost refills would add up.
 func findMintedOrLost(o *observation) (broken []string, figures string) {
 	steps, alone := o.steps()
 	broken = append(broken, alone...)
@@ -41,7 +40,7 @@ func findMintedOrLost(o *observation) (broken []string, figures string) {
 	return broken, fmt.Sprintf("writes=%d refills=%d splits=%d broken=%d", len(steps), refills, splits, len(broken))
 }
 
-// lag is by how much the write sets the refill instant back, in ms.
+// lag returns by how many ms the write sets the refill instant back.
 func (s step) lag() int64 {
 	if s.at.old == nil {
 		return 0
@@ -49,35 +48,35 @@ func (s step) lag() int64 {
 	return max(s.at.old.State.RF-s.at.new.State.RF, 0)
 }
 
-// level names one limit of one shard.
+// level names a limit of a shard.
 type level struct {
 	entity, resource string
 	shard            int
 	limit            string
 }
 
-// good is what a limit of a shard would hold at an instant without any loss: at least
-// this, and at most that, with what may have been granted twice.
+// good bounds the exact level of a limit at an instant. The upper bound includes tokens that may be
+// granted twice.
 type good struct {
 	least, most *big.Rat
 	at          int64
-	back        *big.Rat       // given back, and not yet seen on top
-	low         *big.Rat       // how much lower a write that may show it lower has shown it, at most
-	past        []bucket.State // what a client may still write from
+	back        *big.Rat       // given back, and not yet added
+	low         *big.Rat       // the most by which a write has shown it lower, where allowed
+	past        []bucket.State // the states from which a client may still write
 }
 
 func newGood(tokens *big.Rat, at int64) *good {
 	return &good{least: tokens, most: tokens, at: at, back: new(big.Rat), low: new(big.Rat)}
 }
 
-// tolerance is for levels that are shown lower than they are.
+// tolerance bounds how much lower than exact levels may be.
 type tolerance struct {
-	slack  *big.Rat // how much of the capacity may be missing
-	margin *big.Rat // how much more may be missing elsewhere, as a share of that
+	slack  *big.Rat // the share of the capacity that may be missing
+	margin *big.Rat // what may be missing elsewhere in addition, relative to slack
 }
 
-// usual is what the clients of these tests are given, as much for those who add without a
-// clock, and something for what is on its way.
+// usual is the tolerance of these tests' clients: their slack, as much for adds without a clock,
+// and some for writes under way.
 var usual = tolerance{slack: big.NewRat(6, 100), margin: big.NewRat(1, 4)}
 
 func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken string) {
@@ -110,7 +109,7 @@ func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken st
 	}
 	var sibling *good
 	handed := int64(0)
-	if s.sibling != nil { // from the instant of the split on, what it cannot hold is its own
+	if s.sibling != nil { // after a split, tokens above the capacity are the sibling's own
 		other := s.sibling.State
 		k := other.Index(limit)
 		sibling = newGood(buckettest.LevelAt(other, k, g.at), g.at)
@@ -120,7 +119,7 @@ func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken st
 		moved := buckettest.NewExact(other.Slots[k].Tokens+other.Slots[k].Used, other.Slots[k].Rest, other.Rate(k)).Level
 		g.take(moved.Add(moved, buckettest.Earned(other.Rate(k), g.at-other.RF)))
 	}
-	g.until(g.at, b.State.Rate(i)) // what was given back beyond the capacity counts on neither side
+	g.until(g.at, b.State.Rate(i)) // tokens given back above the capacity do not count
 	got := buckettest.LevelAt(b.State, i, g.at)
 	if more := new(big.Rat).Sub(got, g.most); more.Sign() > 0 && g.minted(more, buckettest.Earned(rate, late)) {
 		broken = "minted " + more.FloatString(3)
@@ -135,7 +134,7 @@ func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken st
 		}
 	}
 	g.past = append(g.past, b.State)
-	if sibling != nil { // a split halves what is missing, and what may be, like what is there
+	if sibling != nil { // a split halves the missing tokens like the present ones
 		half := big.NewRat(1, 2)
 		g.low.Mul(g.low, half)
 		sibling.low.Set(g.low)
@@ -152,7 +151,7 @@ func (s step) unfaithful(i int, exact map[level]*good, may tolerance) (broken st
 		broken)
 }
 
-// until lets time pass until at.
+// until advances to an instant.
 func (g *good) until(at int64, rate bucket.Rate) {
 	g.least = buckettest.Exact{Level: g.least, Rate: rate}.After(at - g.at).Level
 	g.most = buckettest.Exact{Level: g.most, Rate: rate}.After(at - g.at).Level
@@ -163,10 +162,9 @@ func (g *good) take(tokens *big.Rat) {
 	g.least, g.most = new(big.Rat).Sub(g.least, tokens), new(big.Rat).Sub(g.most, tokens)
 }
 
-// minted takes in that a limit holds more than it should, and reports whether nothing
-// explains it. Writes that reach the table in another order than they were planned in
-// may be granted the refill of the time between twice, near full (design I1). What was
-// given back may come on top, once.
+// minted handles a level above the exact one. It returns false if that is explained: near full,
+// writes that reach the table in another order than they were planned may be granted the refill of
+// the time between twice (design I1), and given-back tokens may be added once.
 func (g *good) minted(more, twice *big.Rat) bool {
 	g.most = new(big.Rat).Add(g.most, more)
 	if more.Cmp(twice) <= 0 {
@@ -179,11 +177,11 @@ func (g *good) minted(more, twice *big.Rat) bool {
 	return true
 }
 
-// outdated reports whether a state is what a charge or a split writes from an earlier image of
-// a limit that is full by then: it shows the limit lower by what others took since. A client
-// that has time for another write does that within its slack; one that has none, and who
-// splits, however much it is (limiter.Options.Slack). A split has handed some of it over. How many
-// writes there were since is not asked: a machine that stands still lets others write any number.
+// outdated reports whether a state is what a charge or a split writes from an earlier image of a
+// limit that is full by then: it shows the limit lower by what others took since. A client with
+// time for another write does that only within its slack. A client without, and a split, may do it
+// by any amount (limiter.Options.Slack). A split has handed part of it over. The number of writes
+// in between does not matter, because a machine may stand still.
 func (g *good) outdated(now bucket.State, i int, handed int64) bool {
 	for _, image := range g.past {
 		j, count := image.Index(now.Slots[i].Name), image.Count()
@@ -202,7 +200,7 @@ func (g *good) outdated(now bucket.State, i int, handed int64) bool {
 	return false
 }
 
-// lost reports whether more of a capacity is missing than may be.
+// lost reports whether more of a capacity is missing than allowed.
 func (g *good) lost(lack, capacity *big.Rat, nearlyFull bool, may tolerance) bool {
 	if nearlyFull && lack.Cmp(g.low) > 0 {
 		g.low.Set(lack)

@@ -21,8 +21,8 @@ type change struct {
 	old, new *table.Shard
 }
 
-// observation is what can be seen of a run after it: every change of a bucket
-// in stream order, the snapshots, and what the clients know.
+// observation is everything that is known after a run: every change of a bucket in stream order,
+// the snapshots, and the clients' knowledge.
 type observation struct {
 	changes   []change
 	snapshots []ledger.Snapshot
@@ -91,7 +91,7 @@ func (r *rig) streamShard(client *dynamodbstreams.Client, id *string) (all []str
 	return all
 }
 
-// changed reads a record of a bucket shard that exists after it.
+// changed decodes a record of a bucket shard that exists afterwards.
 func (r *rig) changed(rec streams.Record) (c change, ok bool) {
 	d := rec.Dynamodb
 	if sk, is := d.Keys[item.AttrSK].(*streams.AttributeValueMemberS); !is || sk.Value != layout.SKBucketState ||

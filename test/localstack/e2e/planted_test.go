@@ -15,13 +15,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-// plant is a weakness of the register, put back between the real programs and
-// the real engine: write changes requests on their way into the table, deliver
-// changes payloads on their way to the aggregator. The programs have no switch
-// for it.
+// plant is a weakness from the register, planted between the real programs and the real emulator.
+// write changes requests to the table, and deliver changes payloads to the aggregator. The programs
+// have no switch for it.
 type plant struct {
 	name    string
-	must    promise // has to notice
+	must    promise // must detect it
 	write   func(operation string, r request)
 	deliver func(payload []byte) []byte
 }
@@ -29,15 +28,15 @@ type plant struct {
 var plants = []plant{
 	{name: "none"},
 	{name: "W9  a day and its first hour share one key", must: usageIsExact, write: func(operation string, r request) {
-		// The hour that a test runs in is rarely the first, so the clash is
-		// moved to it: every hour shares the key of its day.
+		// A test rarely runs in the first hour of a day, so the clash is moved to its hour: every
+		// hour shares the key of its day.
 		sk := r.sortKey()
 		if at := strings.LastIndexByte(sk, '#'); operation == "UpdateItem" && strings.HasPrefix(sk, "#USAGE#") {
 			r.object("Key")["SK"] = map[string]any{"S": sk[:at+len("#2006-01-02")]}
 		}
 	}},
-	// What a bucket had consumed before its first record is found from its instant of
-	// creation, so that is taken away too.
+	// Consumption before the first record is found from the bucket's creation time, so that is
+	// removed too.
 	{name: "W15 the first consumption is not counted", must: usageIsExact, deliver: func(payload []byte) []byte {
 		var event struct{ Records []json.RawMessage }
 		if err := json.Unmarshal(payload, &event); err != nil {
@@ -71,8 +70,8 @@ var plants = []plant{
 		}},
 }
 
-// cloneFully makes of a split what other clients do: the sibling starts full,
-// and its parent keeps what it has.
+// cloneFully makes a split behave as in other clients: the sibling starts full, and its parent
+// keeps its tokens.
 func cloneFully(r request) {
 	writes, _ := r["TransactItems"].([]any)
 	for _, w := range writes {
@@ -90,8 +89,8 @@ func cloneFully(r request) {
 	}
 }
 
-// closely looks for breaches of a check with next to no tolerance for levels that are
-// shown lower than they are, which is enough where nothing disturbs a run.
+// closely runs a check with hardly any tolerance for low levels, which suffices for an undisturbed
+// run.
 func closely(c promise, o *observation) (broken []string) {
 	seen := *o
 	seen.tolerance = tolerance{slack: big.NewRat(4, 100), margin: big.NewRat(1, 1000)}
@@ -99,11 +98,10 @@ func closely(c promise, o *observation) (broken []string) {
 	return broken
 }
 
-// TestPlantedDefectsAreCaught plays the same scenario with each of five
-// weaknesses of the register put back, and without. The checks that pass without
-// must fail with them.
+// TestPlantedDefectsAreCaught runs the same scenario with each of five weaknesses, and without any.
+// Checks that pass without must fail with theirs.
 func TestPlantedDefectsAreCaught(t *testing.T) {
-	t.Parallel() // a play waits for most of its time
+	t.Parallel() // mostly waiting
 	rows := make([]strings.Builder, 1+len(plants))
 	fmt.Fprintf(&rows[0], "%-60s", "")
 	for _, c := range checks {
@@ -135,7 +133,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 				case p.must.name == "" && len(broken) > 0:
 					t.Errorf("%s fails without a defect", c.name)
 				case p.must.name == c.name && len(broken) == 0:
-					t.Errorf("%s does not notice", c.name)
+					t.Errorf("%s does not detect it", c.name)
 				}
 			}
 		})

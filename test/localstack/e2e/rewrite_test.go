@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// request is a request to DynamoDB on its way to the engine. A rewriting may
-// change it; values and names of expressions are in the form of the API.
+// request is a request to DynamoDB on its way to the emulator, which a test may change. Values and
+// names of expressions have the form of the API.
 type request map[string]any
 
 func (r request) object(name string) request {
@@ -33,7 +33,7 @@ func (r request) text(name string) string {
 // key returns the sort key of the item written.
 func (r request) sortKey() string { return r.object("Key").object("SK").text("S") }
 
-// adds returns what the update adds to the attribute, empty if nothing.
+// adds returns what the update adds to the attribute; empty: nothing.
 func (r request) adds(attribute string) string {
 	for _, m := range r.additions() {
 		if r.name(m[1]) == attribute {
@@ -43,7 +43,7 @@ func (r request) adds(attribute string) string {
 	return ""
 }
 
-// addsNothing makes the update add 0 to the attributes whose name ends like this.
+// addsNothing makes the update add 0 to attributes with a name that ends in suffix.
 func (r request) addsNothing(suffix string) {
 	for _, m := range r.additions() {
 		if strings.HasSuffix(r.name(m[1]), suffix) {
@@ -59,8 +59,8 @@ func (r request) additions() [][]string {
 
 func (r request) name(alias string) string { return r.object("ExpressionAttributeNames").text(alias) }
 
-// rewrite puts another clause in the place of one of the update's, with a number of its own:
-// clauses and conditions of the same number share one.
+// rewrite replaces a clause of the update, with a number of its own, because clauses and conditions
+// with the same number share one.
 func (r request) rewrite(clause, by, number string) {
 	r["UpdateExpression"] = strings.Replace(r.text("UpdateExpression"), clause, by, 1)
 	r.object("ExpressionAttributeValues")[planted] = map[string]any{"N": number}
@@ -78,7 +78,7 @@ func (r request) sets(attribute string) bool {
 	return false
 }
 
-// spendsOnly makes of a level that is set from its line one that is only spent from.
+// spendsOnly replaces a level set from its line by one that is only reduced.
 func (r request) spendsOnly(level, cost string) {
 	for _, m := range line.FindAllStringSubmatch(r.text("UpdateExpression"), -1) {
 		if r.name(m[1]) == level {
@@ -93,7 +93,7 @@ func (r request) dropCondition() {
 	r.dropUnused()
 }
 
-// dropUnused removes names and values that no expression refers to: they are refused.
+// dropUnused removes names and values that no expression uses, because they would be refused.
 func (r request) dropUnused() {
 	for _, of := range []string{"ExpressionAttributeNames", "ExpressionAttributeValues"} {
 		for alias := range r.object(of) {
@@ -104,7 +104,7 @@ func (r request) dropUnused() {
 	}
 }
 
-// planted is the alias of a number that a rewriting brings.
+// planted is the alias of a number that a rewriting adds.
 const planted = ":planted"
 
 var (
@@ -113,19 +113,19 @@ var (
 	assignment = regexp.MustCompile(`(#\w+) = :`)
 )
 
-// rewriting is the engine as seen through a proxy that lets write change every
-// request, of clients and functions alike.
+// rewriting returns the emulator behind a proxy that lets write change every request, of clients
+// and functions alike.
 func rewriting(t testing.TB, e *engine.Engine, write func(operation string, r request)) *engine.Engine {
 	t.Helper()
 	target, err := url.Parse(e.Endpoint)
 	check.Must(t, err)
 	server := httptest.NewServer(&httputil.ReverseProxy{ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-		panic(http.ErrAbortHandler) // the caller has gone, as a killed function does
+		panic(http.ErrAbortHandler) // the caller is gone, like a killed function
 	}, Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(target)
 		body, err := io.ReadAll(p.In.Body)
 		if err != nil {
-			return // the caller has gone
+			return // the caller is gone
 		}
 		name := p.In.Header.Get("X-Amz-Target")
 		var r request

@@ -1,11 +1,10 @@
-// Package e2e runs the whole system on emulators and checks it from outside: the
-// table of the committed template, clients that take tokens through the limiter,
-// the table's stream, and both functions as built binaries behind the Runtime
-// API.
+// Package e2e runs the whole system on emulators and checks it from outside: the table of the
+// committed template, clients that take tokens through the limiter, the table's stream, and both
+// functions as built binaries behind the Runtime API.
 //
-// What is checked are promises of the design, by check functions that know
-// nothing of how the system works (checks_test.go). The same functions must
-// notice when a weakness of the register is put back (planted_test.go).
+// The checks are promises of the design. Their functions know nothing of how the system works
+// (checks_test.go). The same functions must detect a planted weakness of the register
+// (planted_test.go).
 package e2e
 
 import (
@@ -29,14 +28,14 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// namespace is the one that all clients share.
+// namespace is shared by all clients.
 const namespace = "e2e"
 
-// patience bounds every wait for the system to come to rest.
+// patience bounds every wait for the system to become idle.
 const patience = 2 * time.Minute
 
-// TestMain stops the engines where they do not end with the process. Plays that run beside
-// others wait for most of their time, so there are more of them at once than cores.
+// TestMain stops emulators that would outlive the process. Parallel runs mostly wait, so there are
+// more of them than cores.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic("bug: " + err.Error())
@@ -50,23 +49,22 @@ func TestMain(m *testing.M) {
 type rig struct {
 	*stack.Stack
 	t      testing.TB
-	direct store.Store // past all proxies
+	direct store.Store // bypasses all proxies
 	lib    *limiter.Limiter
 }
 
-// setup says what a rig differs in from the deployed system. The zero value is
-// dynoxide, one stream shard, and the settings of the template with a shorter
-// batching window.
+// setup is how a rig differs from the deployed system. The zero value is dynoxide, one stream
+// shard, and the settings of the template with a shorter batching window.
 type setup struct {
 	kind      engine.Kind
 	shards    int
 	plant     plant
-	deliver   func(payload []byte) []byte // changes what the aggregator gets
+	deliver   func(payload []byte) []byte // changes the aggregator's payloads
 	aggregate func(*runtimeapi.Config, *eventsource.Config)
 	archive   func(*runtimeapi.Config, *eventsource.Config)
 }
 
-// window is the batching window in place of the template's whole second.
+// window is the batching window, instead of the template's whole second.
 const window = 15 * time.Millisecond
 
 func start(t testing.TB, s setup) *rig {
@@ -108,8 +106,8 @@ func start(t testing.TB, s setup) *rig {
 	return r
 }
 
-// within fails the test if a call through a proxy needs more than a role or policy of
-// the template allows.
+// within fails the test if a call through a proxy needs more than a role or policy of the template
+// allows.
 func (r *rig) within(policy string, p *fault.Proxy) {
 	all, err := rights.Load()
 	check.Must(r.t, err)
@@ -125,7 +123,7 @@ func (r *rig) within(policy string, p *fault.Proxy) {
 	})
 }
 
-// open returns a client with caches of its own.
+// open returns a client with its own caches.
 func (r *rig) open() *limiter.Limiter {
 	r.t.Helper()
 	l, err := limiter.Open(r.t.Context(), r.ForClients.DynamoDB(), r.Table,
@@ -136,7 +134,7 @@ func (r *rig) open() *limiter.Limiter {
 
 func (r *rig) ns() string { return r.lib.NamespaceID() }
 
-// rest waits until nothing happens any more.
+// rest waits until the system is idle.
 func (r *rig) rest() {
 	r.t.Helper()
 	r.Rest(r.t)
@@ -152,7 +150,7 @@ func (r *rig) await(what string, holds func() bool) {
 	}
 }
 
-// put stores an item, past all proxies.
+// put stores an item, bypassing all proxies.
 func (r *rig) put(items ...item.Item) {
 	r.t.Helper()
 	for _, it := range items {
@@ -160,7 +158,7 @@ func (r *rig) put(items ...item.Item) {
 	}
 }
 
-// shard returns a stored shard; ok is false if there is none.
+// shard returns a stored shard. It is not ok if there is none.
 func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 	r.t.Helper()
 	items, err := r.direct.Read(r.t.Context(), true, layout.BucketKey(r.ns(), entity, resource, k))
@@ -176,11 +174,10 @@ func (r *rig) shard(entity, resource string, k int) (b table.Shard, ok bool) {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// long reports whether everything is to be played, which takes minutes: `make test-long`
-// sets LONG.
+// long reports whether to run everything, which takes minutes: `make test-long` sets LONG.
 func long() bool { return os.Getenv("LONG") != "" }
 
-// rounds is n where everything is played, and else some.
+// rounds returns n for long runs, and some otherwise.
 func rounds(n, some int) int {
 	if long() {
 		return n

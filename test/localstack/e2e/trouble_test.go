@@ -15,33 +15,32 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// halfFailing is an entity whose snapshots cannot be written for a while, so
-// that the batches it is in fail in part; lossy is one whose clients lose
-// answers.
+// halfFailing is an entity whose snapshots cannot be written for a while, so that its batches fail
+// in part. lossy is an entity whose clients lose answers.
 const halfFailing, lossy = "half-failing", "lossy"
 
-// trouble is what happens to the deliveries of one function: of each kind some for
-// certain, and more at random. It is safe for concurrent use.
+// trouble disturbs the deliveries of one function: each kind happens some times for certain, and
+// more at random. It is safe for concurrent use.
 type trouble struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	paused bool
 	held   bool // tumbling windows do not end
 
-	beside []eventsource.Record // what the second batch gets, so that there is something to cut
+	beside []eventsource.Record // added to the second batch, so that it can be cut
 	hard   string               // the sequence number of a record whose batch fails until it has failed alone
 }
 
 func newTrouble(seed uint64) *trouble { return &trouble{random: rand.New(rand.NewPCG(seed, 7))} }
 
-// pause lets nothing happen until it is called with false.
+// pause stops all trouble until it is called with false.
 func (tr *trouble) pause(on bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.paused = on
 }
 
-// hold lets no tumbling window end until it is called with false, or the mapping stops.
+// hold keeps tumbling windows open until it is called with false, or the mapping stops.
 func (tr *trouble) hold(on bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -50,9 +49,8 @@ func (tr *trouble) hold(on bool) {
 
 func (tr *trouble) oneIn(n int) bool { return tr.random.IntN(n) == 0 }
 
-// batch lets batches come twice, at once or later with others in between, and
-// lets their answers get lost. The first comes twice, the second fails until it is cut to
-// single records.
+// batch repeats batches, at once or later with others in between, and loses answers. The first
+// batch comes twice. The second one fails until it is cut to single records.
 func (tr *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -75,8 +73,8 @@ func (tr *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	return out
 }
 
-// invocation kills processes in the middle of a batch, or when all is done and
-// nobody knows; those of the hard record each time until it has come alone.
+// invocation kills processes in the middle of a batch, or when everything is done but unanswered.
+// It kills those with the hard record until it has come alone.
 func (tr *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -98,14 +96,14 @@ func (tr *trouble) invocation(_ int, payload []byte) runtimeapi.Fault {
 	return runtimeapi.Fault{}
 }
 
-// configure sets both hooks, and retries without end: what is given up is not
-// counted, which other tests are about.
+// configure sets both hooks, and unlimited retries: other tests cover records that are given up,
+// which are not counted.
 func (tr *trouble) configure(host *runtimeapi.Config, mapping *eventsource.Config) {
 	host.Inject, mapping.Inject = tr.invocation, tr.batch
 	mapping.Settings.MaxRetries = -1
 }
 
-// disturb makes the functions' way to the table unreliable.
+// disturb makes the functions' connection to the table unreliable.
 func disturb(p *fault.Proxy) *fault.Rule {
 	half := &fault.Rule{Operation: "UpdateItem", Match: func(c fault.Call) bool {
 		return bytes.Contains(c.Body, []byte("#USAGE#")) && bytes.Contains(c.Body, []byte(halfFailing))
@@ -123,8 +121,8 @@ func disturb(p *fault.Proxy) *fault.Rule {
 	return half
 }
 
-// disturbClients makes the clients' way to the table unreliable. Answers are
-// lost for one entity only, so that the books of the others stay exact.
+// disturbClients makes the clients' connection to the table unreliable. Only one entity loses
+// answers, so that the books of the others stay exact.
 func disturbClients(p *fault.Proxy) {
 	p.Add(
 		&fault.Rule{Operation: "UpdateItem", Contains: "BUCKET#" + lossy, Skip: 1, Times: 2,
@@ -139,14 +137,14 @@ func disturbClients(p *fault.Proxy) {
 // malformedMark is a text that only malformed records have.
 const malformedMark = "e2e-malformed-record"
 
-// malformedBucket is a record of a bucket whose level is no number.
+// malformedBucket is a record of a bucket whose level is not a number.
 func malformedBucket() eventsource.Record {
 	key := layout.BucketKey("x", malformedMark, "gpt", 0)
 	return eventsource.Malformed("MODIFY", key.PK, key.SK, fmt.Sprintf(`%q:{"N":"soon"},%q:{"N":"many"}`,
 		layout.AttrRF, table.LimitPrefix+"rpm_"+table.FieldTokens), now())
 }
 
-// malformedAudit is a record of an expired audit event that nobody can read.
+// malformedAudit is an undecodable record of an expired audit event.
 func malformedAudit() eventsource.Record {
 	key := ledger.Audit{Namespace: "x", Subject: malformedMark, ID: "1"}.Key()
 	return eventsource.Malformed("REMOVE", key.PK, key.SK, `"details":{"N":"none"}`, now())

@@ -16,8 +16,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// usageScenario is a random workload of several clients on several entities, one
-// of them hot, while everything that feeds the aggregator is in trouble.
+// usageScenario is a random workload of several clients on several entities, one of them hot, with
+// trouble in everything that feeds the aggregator.
 type usageScenario struct {
 	kind   engine.Kind
 	calls  int // of each client
@@ -28,7 +28,7 @@ type usageScenario struct {
 	half *fault.Rule
 }
 
-// hot is exhausted by the clients, and its write meter makes it split.
+// hot is exhausted by the clients, and splits because of its write meter.
 var hot = tenant{entity: "hot", resource: "gpt", most: 20, limits: []limiter.Limit{
 	limiter.PerSecond("rpm", 2).WithCapacity(10), limiter.PerSecond("tpm", 200).WithCapacity(2000)}}
 
@@ -42,7 +42,7 @@ func (s *usageScenario) tenants() []tenant {
 	return append(out, tenant{entity: "a", resource: "mixtral", most: 60, limits: limits})
 }
 
-// play plays the scenario until everything has come to rest.
+// play runs the scenario until the system is idle.
 func (s *usageScenario) play(t *testing.T) *observation {
 	t.Helper()
 	tr := newTrouble(11)
@@ -60,15 +60,14 @@ func (s *usageScenario) play(t *testing.T) *observation {
 	r.rest()
 	tr.pause(true)
 	s.halve(l)
-	if s.plant.must.name == "" { // else nobody may get a token any more
+	if s.plant.must.name == "" { // otherwise nobody may get more tokens
 		r.calm(l)
 	}
 	return r.observe(l)
 }
 
-// halved is a bucket that is split when half of it is taken, and then emptied. What it is
-// refilled by meanwhile is nothing, so however slow the machine is, a token that the split
-// has minted is one too many.
+// halved is a bucket that is split when half of it is taken, and then emptied. It refills next to
+// nothing meanwhile, so even on a slow machine a token minted by the split is one too many.
 var halved = tenant{entity: "halved", resource: "gpt", limits: []limiter.Limit{limiter.PerHour("rpm", 10)}}
 
 func (s *usageScenario) halve(l *clients.Book) {
@@ -89,9 +88,9 @@ func (s *usageScenario) halve(l *clients.Book) {
 	r.rest()
 }
 
-// I5, I1, I2, I3: snapshots are exact whatever happens on the way.
+// I5, I1, I2, I3: snapshots are exact, whatever happens on the way.
 func TestUsageIsExactUnderTrouble(t *testing.T) {
-	t.Parallel() // a play waits for most of its time
+	t.Parallel() // mostly waiting
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
