@@ -11,13 +11,13 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// access has ours disable or bypass, or end that.
+// access makes our client disable or bypass a scope, or end that.
 func (w *world) access(at admin.Scope, a admin.Access) {
 	w.Helper()
 	check.Must(w, check.Err(w.manage().SetAccess(w.Context(), at, a)))
 }
 
-// shows checks what ours reads there.
+// shows checks the access that our client reads.
 func (w *world) shows(at admin.Scope, want admin.Access) {
 	w.Helper()
 	if c, err := w.manage().Config(w.Context(), at); err != nil || c.Access != want {
@@ -25,8 +25,8 @@ func (w *world) shows(at admin.Scope, want admin.Access) {
 	}
 }
 
-// What ours disables or enables holds for Python at once, on buckets that either has made, and
-// what Python disables holds for ours and is enabled by ours, and the other way round.
+// When our client disables or enables a scope, Python obeys at once, on buckets of either client.
+// When Python disables one, our client obeys, and can enable it; and the other way round.
 func TestDisabledByEither(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -66,12 +66,12 @@ func TestDisabledByEither(t *testing.T) {
 	})
 }
 
-// What ours bypasses is granted by Python at once though nothing is left, on buckets that either has made, and what
-// Python bypasses is granted by ours, until the other client ends it.
+// When our client bypasses limits, Python grants at once although nothing is left, on buckets of
+// either client. When Python bypasses limits, ours grants, until the other client ends it.
 func TestBypassedByEither(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l := w.open()
-		// It would deny without a look for as long as it remembers a denial.
+		// Otherwise it would deny without a look while it remembers a denial.
 		p, raised := tryPython(w, driverFor(w, w.engine, w.release, 0), w.table, namespace, kv{"rejection_cache_ttl": 0})
 		if raised != nil {
 			w.Fatal(raised)
@@ -128,8 +128,8 @@ func TestBypassedByEither(t *testing.T) {
 	})
 }
 
-// What ours says of charging parents is obeyed by Python at once, on buckets that either has made, and the other way
-// round, until the other client says otherwise.
+// When our client decides that parents are charged or not, Python obeys at once, on buckets of
+// either client, and the other way round, until the other client decides otherwise.
 func TestCascadePolicyOfEither(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// auditEvent is an audit event as Python's queries return it; the archive has
-// the same and the namespace.
+// auditEvent is an audit event in the form of Python's queries. The archive has the same fields,
+// and the namespace.
 type auditEvent struct {
 	ID        string `json:"event_id"`
 	Namespace string `json:"namespace_id,omitempty"`
@@ -27,8 +27,8 @@ type auditEvent struct {
 	Details   kv     `json:"details"`
 }
 
-// Every kind of audit event that Python writes is archived once by our archiver
-// when it expires, with all that Python's own query says of it.
+// Our archiver archives every kind of Python's audit events once when it expires, with everything
+// that Python's own query returns.
 func TestAuditEventsOfPythonAreArchived(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		d.open()
@@ -62,7 +62,7 @@ func TestAuditEventsOfPythonAreArchived(t *testing.T) {
 	})
 }
 
-// archived reads the archive back, by event id.
+// archived reads the archive, by event id.
 func (d *deployment) archived() map[string]auditEvent {
 	d.Helper()
 	keys, err := d.stack.S3.Keys(d.Context())

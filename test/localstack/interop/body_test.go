@@ -10,9 +10,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Who calls an API finds in the body of a denial what Python has put there, in every
-// release: the same fields with the same values, but for the message, and for how long
-// to wait, which is later for us.
+// The body of a denial has Python's fields with the same values, in every release, except for the
+// message and the wait, which is longer for us.
 func TestBodyOfADenial(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -39,7 +38,7 @@ func TestBodyOfADenial(t *testing.T) {
 	})
 }
 
-// byName returns the limits of a body, which come in any order.
+// byName returns the limits of a body by name.
 func byName(body map[string]any) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, l := range body["limits"].([]any) {
@@ -49,8 +48,8 @@ func byName(body map[string]any) map[string]map[string]any {
 	return out
 }
 
-// sameFields compares an object of a body with Python's. Ours may have more fields
-// than the older release, not than the newer one.
+// sameFields compares an object of a body with Python's. Ours may have more fields than the older
+// release, but not than the newer one.
 func (w *world) sameFields(what string, ours, theirs map[string]any) {
 	w.Helper()
 	for name, want := range theirs {

@@ -14,9 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Both clients acquire, settle and roll back in turn, and after every step the stored level and
-// counter are what the steps add up to, to the millitoken: of an entity, and of a child and its
-// parent, whichever client has created the two. A denial by the parent leaves the child as it was.
+// The clients take turns at acquiring, settling and rolling back. After every step the stored level
+// and counter are exact to the millitoken: of an entity, and of a child and its parent, whichever
+// client created them. A denial by the parent leaves the child unchanged.
 func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l := w.open(func(o *limiter.Options) { o.DenyFor = -1 })
@@ -72,8 +72,8 @@ func TestTurnsAreCountedToTheMillitoken(t *testing.T) {
 	})
 }
 
-// Python goes on to the parent and no further, ours to four levels in all. Where the
-// parent does not exist ours refuses, and Python charges it all the same.
+// Python charges the parent but no further; ours charges four levels in all. If the parent does not
+// exist, ours refuses, and Python charges it nevertheless.
 func TestCascadesThatDiffer(t *testing.T) {
 	one := limiter.Costs{"rpm": 1}
 	onBothEngines(t, func(w *world) {

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// The Python command-line tool works on a table that only our client and our
-// functions have touched. It calls what the library does, so one engine is enough.
+// The Python command-line tool works on a table that only our client and functions have used. It
+// calls the library, so one emulator is enough.
 func TestPythonToolOnOurTable(t *testing.T) {
 	for _, release := range releases {
 		t.Run(release, func(t *testing.T) { pythonTool(deploy(t, engine.ForTest(t, engine.Dynoxide), release, nil)) })

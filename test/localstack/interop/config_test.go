@@ -21,8 +21,7 @@ func (w *world) set(entity, resource string, limits ...limiter.Limit) {
 	check.Must(w, w.manage().SetLimits(w.Context(), admin.Scope{Entity: entity, Resource: resource}, limits...))
 }
 
-// Each level is written by one client and is in force for the other; the more
-// specific one wins for both.
+// One client writes each level, and the other uses it. The more specific level wins for both.
 func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
 	levels := []struct {
 		name             string
@@ -44,7 +43,7 @@ func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(fresh), w.python()
 		for i, level := range levels {
-			// Different at each level, so that it shows which one is in force.
+			// Each level differs, so that the test sees which one is in force.
 			limits := []limiter.Limit{
 				{Name: "rpm", Capacity: int64(100 + i), Refill: int64(10 + i), Period: time.Hour},
 				{Name: "x_y", Capacity: 5, Refill: 5, Period: 24 * time.Hour},
@@ -54,7 +53,7 @@ func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
 
 			limits[0].Capacity += 50
 			w.set(level.entity, level.resource, limits...)
-			other := w.python() // its caches know nothing yet
+			other := w.python() // without cached configuration
 			w.inForcePython(level.name+" by Go, read by Python", other, limits[0])
 		}
 		var got []pyLimit
@@ -66,8 +65,7 @@ func TestConfigurationOfEveryLevelIsRead(t *testing.T) {
 	})
 }
 
-// inForce checks the limit by what a new bucket of the entity holds: the one of
-// before is removed.
+// inForce checks a limit by a new bucket of the entity, after removing the previous bucket.
 func (w *world) inForce(step string, l *limiter.Limiter, want limiter.Limit) {
 	w.Helper()
 	w.write(item.Delete{Key: layout.BucketKey(w.ns, "acme", "api", 0)})
@@ -96,7 +94,7 @@ func (w *world) wantLimit(step string, want limiter.Limit) {
 	w.Fatalf("%s: the bucket has no limit %s", step, want.Name)
 }
 
-// The policy that Python stores decides for us; ours is read by Python.
+// Our client uses the policy that Python stores. Python reads ours.
 func TestStoredPolicyIsShared(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p, l := w.python(), w.open()
@@ -116,8 +114,7 @@ func TestStoredPolicyIsShared(t *testing.T) {
 	})
 }
 
-// Limits are added, raised and removed by either side on a bucket in use, and
-// the bucket keeps serving both.
+// Either client adds, raises and removes limits of a bucket in use. The bucket keeps serving both.
 func TestLimitsChangeUnderUse(t *testing.T) {
 	fresh := func(o *limiter.Options) { o.ConfigTTL = -1 }
 	onBothEngines(t, func(w *world) {
@@ -132,33 +129,33 @@ func TestLimitsChangeUnderUse(t *testing.T) {
 		w.take(l, "acme", "api", one)
 		w.wantLevels("two taken", "acme", "api", levels{"rpm": 8000})
 
-		set(still("rpm", 100)) // raised by Python: what was consumed stays consumed
+		set(still("rpm", 100)) // raised by Python: consumed tokens stay consumed
 		w.take(l, "acme", "api", one)
 		p.take("acme", "api", one)
 		w.wantLevels("raised by Python", "acme", "api", levels{"rpm": 6000})
 
-		// Added by Python: its own bucket would be refused for good (W2). The
-		// first acquire of ours mends it.
+		// Added by Python: its own bucket would be refused forever (W2). Our first acquire repairs
+		// it.
 		set(still("rpm", 100), still("tpm", 1000))
 		w.take(l, "acme", "api", limiter.Costs{"rpm": 1, "tpm": 10})
 		w.python().take("acme", "api", limiter.Costs{"rpm": 1, "tpm": 10})
 		check.Equal(w, levelsOf(w.bucket("acme", "api"))["tpm"], 980_000,
 			"tpm, added by Python and taken from by both, is, want 980000")
 
-		// Removed by us: Python goes on with what is left.
+		// Removed by us: Python goes on with the others.
 		w.set("acme", "api", still("tpm", 1000))
 		w.take(l, "acme", "api", limiter.Costs{"tpm": 10})
 		w.python().take("acme", "api", limiter.Costs{"tpm": 10})
 		w.wantLevels("removed by us", "acme", "api", levels{"tpm": 960_000})
 
-		// Raised and added by us: in force at once, also for a Python client that
-		// still has the old limits in its cache.
+		// Raised and added by us: in force at once, even for a Python client that has the old
+		// limits in its cache.
 		w.set("acme", "api", still("tpm", 2000), still("rpd", 50))
 		w.wantLevels("raised and added by us", "acme", "api", levels{"tpm": 960_000, "rpd": 50_000})
 		p.take("acme", "api", limiter.Costs{"tpm": 900, "rpd": 1})
 		w.wantLevels("taken by Python", "acme", "api", levels{"tpm": 60_000, "rpd": 49_000})
 
-		// Removed by Python: ours no longer asks for it.
+		// Removed by Python: ours no longer requires it.
 		set(still("rpd", 50))
 		w.take(l, "acme", "api", limiter.Costs{"rpd": 1})
 		check.Equal(w, levelsOf(w.bucket("acme", "api"))["rpd"], 48_000,

@@ -16,18 +16,18 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/stack"
 )
 
-// deployment is a world with the functions of the template on its stream. The
-// aggregator is ours, the built binary, or that of the Python release.
+// deployment is a world with the template's functions on its stream. The aggregator is our built
+// binary, or the Python release's.
 type deployment struct {
 	*world
 	stack  *stack.Stack
-	python atomic.Bool // who gets the next batch
+	python atomic.Bool // whether Python gets the next batch
 	driver *driver     // runs Python's aggregator
 	began  time.Time
 }
 
-// deployed plays a scenario on each engine with each release of the Python client,
-// with the functions running; env is added to the environment of the aggregator.
+// deployed runs a scenario on each emulator with each release of the Python client, with running
+// functions. env is added to the aggregator's environment.
 func deployed(t *testing.T, scenario func(*deployment), env ...string) {
 	everywhere(t, releases, func(t *testing.T, e *engine.Engine, release string) { scenario(deploy(t, e, release, env)) })
 }
@@ -52,7 +52,7 @@ func deploy(t *testing.T, e *engine.Engine, release string, env []string) *deplo
 	return d
 }
 
-// invoke hands a batch to the aggregator in charge.
+// invoke passes a batch to the current aggregator.
 func (d *deployment) invoke(ctx context.Context, ours eventsource.Invoke, payload []byte) (runtimeapi.Result, error) {
 	if !d.python.Load() {
 		return ours(ctx, payload)
@@ -73,15 +73,14 @@ func (d *deployment) invoke(ctx context.Context, ours eventsource.Invoke, payloa
 	return runtimeapi.Result{Payload: []byte("{}")}, err
 }
 
-// aggregator waits until everything in the stream is processed, then puts the
-// other aggregator in charge.
+// aggregator waits until the stream is processed, and then switches to the other aggregator.
 func (d *deployment) aggregator(python bool) {
 	d.Helper()
 	d.rest()
 	d.python.Store(python)
 }
 
-// rest waits until nothing happens any more.
+// rest waits until the system is idle.
 func (d *deployment) rest() {
 	d.Helper()
 	d.stack.Rest(d)

@@ -15,7 +15,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What differs is what docs/python.md says of it, on both sides.
+// The differences are those in docs/python.md, on both sides.
 func TestDifferencesFromPython(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()

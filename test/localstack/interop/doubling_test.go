@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// meter sets the write meter of a bucket, as many writes would have.
+// meter sets the write meter of a bucket, as many writes would.
 func (w *world) meter(entity string, tokens int64) {
 	w.Helper()
 	b := w.bucket(entity, "api")
@@ -36,9 +36,8 @@ func (w *world) meterOf(entity string) int64 {
 	return 0
 }
 
-// Python's fast path takes from the write meter and never refills it, and
-// doubles the shards when it is empty. With our aggregator on the table it never
-// is, at whatever rate a partition can be written.
+// Python's fast path charges the write meter but never refills it, and doubles the shards when it
+// is empty. With our aggregator on the table it is never empty, whatever the rate of writes.
 func TestOurAggregatorKeepsPythonFromDoubling(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		d.open()
@@ -47,7 +46,7 @@ func TestOurAggregatorKeepsPythonFromDoubling(t *testing.T) {
 		p.take("acme", "api", limiter.Costs{"rpm": 1})
 		d.meter("acme", 150)
 		for range 6 {
-			for range 25 { // what a batch may hold
+			for range 25 { // the most that a batch holds
 				p.take("acme", "api", limiter.Costs{"rpm": 1})
 			}
 			d.rest()
@@ -59,8 +58,8 @@ func TestOurAggregatorKeepsPythonFromDoubling(t *testing.T) {
 	})
 }
 
-// With MaxShards of one in the aggregator and in every client of ours, which is
-// what a mixed fleet is told to set, a bucket stays whole under any load.
+// With MaxShards of one in the aggregator and in all of our clients, as documented for a mixed
+// fleet, a bucket is never split.
 func TestMaxShardsOfOneKeepsBucketsWhole(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		l := d.open(func(o *limiter.Options) { o.MaxShards = 1 })

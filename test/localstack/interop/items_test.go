@@ -18,9 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// The same changes, made by Python in one namespace and by ours in another, leave
-// the same items, attribute by attribute: entities, limits at every level,
-// registries, namespaces and audit events.
+// The same changes, by Python in one namespace and by ours in another, leave the same items,
+// attribute by attribute: entities, limits at every level, registries, namespaces and audit events.
 func TestChangesLeaveTheSameItems(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p, ctx := w.python(), w.Context()
@@ -67,12 +66,12 @@ func TestChangesLeaveTheSameItems(t *testing.T) {
 	})
 }
 
-// onlyTheirs are attributes that Python 0.17.0 writes and does without: which parent
-// an entity has had, and which life of it this is.
+// onlyTheirs are attributes that Python 0.17.0 writes but does not need: the parents that an entity
+// has had, and the number of its life.
 var onlyTheirs = []string{"pgen", "pinc"}
 
-// itemsOf returns everything of a namespace by key, with the id and the name of the
-// namespace, instants and the ids of events written the same.
+// itemsOf returns all items of a namespace by key. The id and name of the namespace, instants and
+// ids of events are replaced by fixed texts.
 func (w *world) itemsOf(ns, name string) map[string]string {
 	w.Helper()
 	list := store.NewListing(w.engine.DynamoDB(), w.table)

@@ -12,8 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Python passes over slots and floors, on buckets that either has made: its requests take no
-// slot and leave nothing, and its writes keep what ours has counted.
+// Python ignores slots and floors, on buckets of either client: its requests take no slot and leave
+// no floor, and its writes keep our counters.
 func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -23,7 +23,7 @@ func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
 			_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "api", Costs: rpm, Class: "batch"})
 			return err
 		}
-		for _, first := range []string{"python", "go"} { // makes the bucket
+		for _, first := range []string{"python", "go"} { // creates the bucket
 			if first == "python" {
 				p.take(first, "api", rpm)
 			} else {
@@ -31,7 +31,7 @@ func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
 			}
 			one := w.acquire(l, limiter.Request{Entity: first, Resource: "api", Costs: both})
 			two := w.acquire(l, limiter.Request{Entity: first, Resource: "api", Costs: both})
-			p.take(first, "api", rpm) // leaves both slots taken
+			p.take(first, "api", rpm) // both slots stay taken
 			if denied := w.denied(l, first, "api", both); denied.Limit != "jobs" {
 				w.Errorf("%s: denied by %s, want jobs", first, denied.Limit)
 			}
@@ -45,14 +45,14 @@ func TestPythonPassesOverSlotsAndFloors(t *testing.T) {
 
 			p.take(first, "api", rpm)
 			check.Is(w, batch(first), limiter.ErrLimited, "%s: batch does not leave 4 of 10 to others", first)
-			p.take(first, "api", limiter.Costs{"rpm": 4})                            // what batch leaves to others
+			p.take(first, "api", limiter.Costs{"rpm": 4})                            // the floor that batch leaves
 			w.wantLevels("by "+first, first, "api", levels{"rpm": 0, "jobs": 1_000}) // one of 2 slots is taken
 		}
 	})
 }
 
-// What Python's set_limits stores is all that is in force: floors, slots and the time to be
-// taken ahead that ours had stored are gone.
+// After Python's set_limits, only its limits are in force: our floors, slots and prefetch times are
+// gone.
 func TestSetLimitsOfPythonDropsWhatOnlyOursHas(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		w.open()

@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// age makes a bucket expired, as if nobody had used it for its lifetime.
+// age makes a bucket expire, as if it had been idle for its lifetime.
 func (w *world) age(entity, resource string, by time.Duration) {
 	w.Helper()
 	b := w.bucket(entity, resource)
@@ -23,8 +23,7 @@ func (w *world) age(entity, resource string, by time.Duration) {
 	w.write(item.Put{Item: b.Item()})
 }
 
-// A bucket that has expired and is still there is revived by whoever comes
-// first, full, for both, and lives on.
+// An expired bucket that still exists is revived, full, by either client for both.
 func TestExpiredBucketsAreRevived(t *testing.T) {
 	limit := limiter.PerHour("rpm", 60)
 	one := limiter.Costs{"rpm": 1}
@@ -36,7 +35,7 @@ func TestExpiredBucketsAreRevived(t *testing.T) {
 			p.take(first, "api", one)
 			w.age(first, "api", 100*time.Hour)
 			from := time.Now().Unix()
-			p = w.python() // 0.17.0 judges by the last state it saw for a second
+			p = w.python() // 0.17.0 uses the last state it saw for a second
 			if first == "Python" {
 				p.take(first, "api", limiter.Costs{"rpm": 30})
 				w.take(l, first, "api", limiter.Costs{"rpm": 30})
@@ -52,8 +51,8 @@ func TestExpiredBucketsAreRevived(t *testing.T) {
 	})
 }
 
-// A bucket that is deleted under both starts anew for both, and leases that were
-// open are settled without harm to the new one when they are ours.
+// A deleted bucket starts again for both clients. Our open leases are settled without changing the
+// new bucket.
 func TestDeletedBucketsStartAgain(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()

@@ -17,16 +17,16 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/clients"
 )
 
-// load is what clients got out of one bucket.
+// load is the result of clients on one bucket.
 type load struct {
 	clients.Book
 	account loadcheck.Account
-	rule    limiter.Limit // which none of the windows may exceed
+	rule    limiter.Limit // no window may exceed it
 	from    time.Time
 
 	mu     sync.Mutex
 	theirs int            // grants of Python
-	denied int            // by Python
+	denied int            // denials of Python
 	failed map[string]int // its other errors
 }
 
@@ -35,7 +35,7 @@ func newLoad(entity string, rule limiter.Limit) *load {
 		from: time.Now(), failed: map[string]int{}}
 }
 
-// python loads a bucket with tasks of one Python process until a time is over.
+// python loads a bucket with tasks of one Python process for a time.
 func (o *load) python(p *python, workers int, d time.Duration) error {
 	var got struct {
 		Grants [][2]int64 // microseconds
@@ -60,7 +60,7 @@ func (o *load) python(p *python, workers int, d time.Duration) error {
 	return err
 }
 
-// ours loads a bucket with goroutines of one client of ours.
+// ours loads a bucket with goroutines of one of our clients.
 func (o *load) ours(ctx context.Context, l *limiter.Limiter, workers int, d time.Duration) {
 	until := time.Now().Add(d)
 	var wg sync.WaitGroup
@@ -80,7 +80,7 @@ func (o *load) ours(ctx context.Context, l *limiter.Limiter, workers int, d time
 	wg.Wait()
 }
 
-// became returns the grants, by how many millitokens the worst window exceeds the rule, and all of it in words.
+// became returns the grants, the excess of the worst window in millitokens, and a summary.
 func (o *load) became(t *testing.T) (granted, excess int64, said string) {
 	t.Helper()
 	all, err := o.Judge(0, false)
@@ -96,10 +96,9 @@ func (o *load) became(t *testing.T) (granted, excess int64, said string) {
 	return granted, excess, said
 }
 
-// Thirty seconds of several times the rate on three buckets at once: one that
-// only Python uses, one that only Go uses, one that both use. What is granted is
-// what was counted, and with a client of ours on the bucket no window gets more
-// than the limit allows.
+// Thirty seconds at several times the rate, on three buckets at once: one used by Python, one by
+// Go, and one by both. All grants are counted, and with our client on a bucket no window exceeds
+// the limit.
 func TestConcurrentLoad(t *testing.T) {
 	const seconds = 30 * time.Second
 	limit := limiter.PerSecond("rpm", 20).WithCapacity(50)
@@ -137,7 +136,7 @@ func TestConcurrentLoad(t *testing.T) {
 	})
 }
 
-// counted is what all shards of a bucket have counted, in millitokens.
+// counted returns the counters of all shards of a bucket, in millitokens.
 func (w *world) counted(entity string) (sum int64) {
 	w.Helper()
 	for k := range w.bucket(entity, "api").State.Shards {

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// collect takes a listing whole.
+// collect returns a whole listing.
 func collect[T any](w *world, all func(func(T, error) bool)) (out []T) {
 	w.Helper()
 	for one, err := range all {
@@ -22,8 +22,8 @@ func collect[T any](w *world, all func(func(T, error) bool)) (out []T) {
 	return out
 }
 
-// Entities that either has created are read, listed and deleted by the other,
-// with what both have stored for them.
+// Entities created by either client are read, listed and deleted by the other, with everything that
+// both stored for them.
 func TestEntitiesAreShared(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		w.open()
@@ -77,7 +77,7 @@ func TestEntitiesAreShared(t *testing.T) {
 	})
 }
 
-// The registries say the same to both, whoever has set and deleted limits.
+// Both clients read the same registries, whoever set and deleted limits.
 func TestRegistriesAreShared(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		w.open()
@@ -90,7 +90,7 @@ func TestRegistriesAreShared(t *testing.T) {
 		p.call(nil, "set_resource_defaults", kv{"resource": "their-api", "limits": pyLimits(limit)})
 		check.Must(w, n.SetLimits(ctx, admin.Scope{Resource: "our-api"}, limit))
 		check.Must(w, n.SetLimits(ctx, admin.Scope{Resource: "gone"}, limit))
-		// What one has set, the other deletes.
+		// One client sets, the other deletes.
 		p.call(nil, "delete_limits", kv{"entity_id": "gone", "resource": "our-api"})
 		check.Must(w, n.DeleteLimits(ctx, admin.Scope{Entity: "gone", Resource: "their-api"}))
 		p.call(nil, "delete_resource_defaults", kv{"resource": "gone"})
@@ -126,7 +126,7 @@ func TestRegistriesAreShared(t *testing.T) {
 	})
 }
 
-// The audit trail is one, and each side reads what the other has recorded.
+// The clients share one audit trail: each reads the other's events.
 func TestAuditTrailIsShared(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		w.open()

@@ -11,10 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What our client makes of an item that a settlement of Python 0.10.3 has left of a
-// deleted bucket is a whole bucket again: Python takes from it, finds it, and
-// deletes it; and what the settlement took is not the level of a full bucket. 0.17.0
-// leaves nothing, as ours.
+// A settlement of Python 0.10.3 leaves an incomplete item of a deleted bucket. Our client completes
+// it: Python can use, find and delete the bucket, and the settled tokens are missing from its
+// level. 0.17.0 leaves nothing, like ours.
 func TestMendedBucketsAreWhole(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()

@@ -8,8 +8,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Entities and resources with every kind of character that both accept are the
-// same bucket to both.
+// For names with any characters that both accept, the clients use the same bucket.
 func TestNamesOfEntitiesAndResources(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -25,9 +24,9 @@ func TestNamesOfEntitiesAndResources(t *testing.T) {
 	})
 }
 
-// Limits with '-' or '.' in their names: ours serves them on every bucket. Python
-// 0.10.3 fails on a bucket that exists, and admits for free where it may, and leaves
-// the bucket as it is; 0.17.0 takes from the same levels.
+// Our client serves limits with '-' or '.' in their names on every bucket. Python 0.10.3 fails on
+// an existing bucket, or admits without charging if it may, and does not change the bucket. 0.17.0
+// uses the same levels.
 func TestNamesOfLimits(t *testing.T) {
 	costs := limiter.Costs{"in-tok": 10, "out.tok": 1}
 	onBothEngines(t, func(w *world) {
@@ -49,8 +48,8 @@ func TestNamesOfLimits(t *testing.T) {
 	})
 }
 
-// cannotUse checks that a Python client fails on a bucket, and where it admits all
-// the same, takes nothing.
+// cannotUse checks that a Python client fails on a bucket. If it may admit nevertheless, it takes
+// nothing.
 func (w *world) cannotUse(p *python, costs limiter.Costs) {
 	w.Helper()
 	before := levelsOf(w.bucket("acme", "api"))

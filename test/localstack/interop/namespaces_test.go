@@ -30,7 +30,7 @@ func (w *world) manage() *admin.Namespace {
 	return n
 }
 
-// items counts what is stored under a namespace id, by a scan past all indexes.
+// items lists everything that is stored under a namespace id, by a scan.
 func (w *world) items(id string) (keys []string) {
 	w.Helper()
 	all, err := w.engine.Items(w.Context(), w.table)
@@ -43,8 +43,7 @@ func (w *world) items(id string) (keys []string) {
 	return keys
 }
 
-// fill leaves items of every kind in the shared namespace, by both clients and
-// the aggregator.
+// fill stores items of every kind in the shared namespace, by both clients and the aggregator.
 func (d *deployment) fill() *python {
 	d.Helper()
 	l, p, n := d.open(), d.world.python(), d.manage()
@@ -61,8 +60,8 @@ func (d *deployment) fill() *python {
 	return p
 }
 
-// A namespace that one client deletes, recovers or purges is deleted, recovered
-// or purged for the other, with everything that both have left in it.
+// If one client deletes, recovers or purges a namespace, that holds for the other, with everything
+// that both stored in it.
 func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		ctx := d.Context()
@@ -81,7 +80,7 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 			check.Is(d, err, limiter.ErrNamespace, "deleted by Python %v: a client opens it", byPython)
 			d.wantOrphan(p, id)
 
-			if byPython { // what the other one has deleted
+			if byPython { // deleted by the other client
 				check.Must(d, check.Err(a.RecoverNamespace(ctx, id)))
 			} else {
 				p.repository(nil, "recover_namespace", kv{"namespace_id": id})
@@ -106,8 +105,8 @@ func TestNamespacesAreDeletedRecoveredAndPurged(t *testing.T) {
 	})
 }
 
-// wantUsageOnly checks what Python's purge leaves: at most snapshots of usage. It deletes them
-// while the aggregator still counts what the deleted buckets had, and that stores them again.
+// wantUsageOnly checks that Python's purge leaves at most snapshots of usage. It deletes them while
+// the aggregator still counts the deleted buckets, and stores them again.
 func (d *deployment) wantUsageOnly(id string) {
 	d.Helper()
 	d.rest()
@@ -118,7 +117,7 @@ func (d *deployment) wantUsageOnly(id string) {
 	}
 }
 
-// wantOrphan checks that both sides list a deleted namespace.
+// wantOrphan checks that both clients list a deleted namespace.
 func (w *world) wantOrphan(p *python, id string) {
 	w.Helper()
 	var theirs []struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// A running application of Python 0.17.0 keeps all that it can do when ours opens the table: on one that it
-// has deployed and on one of ours, however often and in whatever way ours opens it. What it stores then, ours
-// obeys.
+// A running application of Python 0.17.0 keeps all of its capabilities when our client opens the
+// table, on a table of either, however often and in whatever way. Our client obeys what it stores
+// afterwards.
 func TestOpeningLeavesTheNewerPythonWhole(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
@@ -27,8 +27,8 @@ func TestOpeningLeavesTheNewerPythonWhole(t *testing.T) {
 	})
 }
 
-// keepsAll calls everything of Python that asks the version record, each time after ours has opened the table,
-// and takes tokens with both clients.
+// keepsAll makes every call of Python that checks the version record, each time after our client
+// has opened the table. Both clients take tokens.
 func (w *world) keepsAll(where string) {
 	w.Helper()
 	lambda := w.item(layout.VersionKey())["lambda_version"]
@@ -42,7 +42,7 @@ func (w *world) keepsAll(where string) {
 		w.Helper()
 		opens()
 		p.repository(nil, method, args)
-		opens() // ours reads what is stored now
+		opens() // our client reads the present settings
 	}
 	set := func(entity string, more kv) {
 		w.Helper()
@@ -55,7 +55,7 @@ func (w *world) keepsAll(where string) {
 		opens()
 	}
 	one := limiter.Costs{"rpm": 1}
-	takes := func(entity string, n int) { // both in turn, and then there is nothing left
+	takes := func(entity string, n int) { // both in turn, until nothing is left
 		w.Helper()
 		for i := range n {
 			if i%2 == 0 {
@@ -71,7 +71,7 @@ func (w *world) keepsAll(where string) {
 	topUp := func(entity string) {
 		w.Helper()
 		on("top_up", kv{"entity_id": entity, "resource": "api", "amounts": kv{"rpm": 2}})
-		p = w.python() // which remembers no denial
+		p = w.python() // without cached denials
 		takes(entity, 2)
 	}
 	set("quota", daily)
@@ -101,7 +101,7 @@ func (w *world) keepsAll(where string) {
 	}
 	p.call(nil, "create_entity", kv{"entity_id": "kid", "parent_id": "org"})
 	level := map[string]int64{"org": 99_000, "other": 99_000}
-	charges := func(step, parent string) { // to the kid by both
+	charges := func(step, parent string) { // charges to the kid by both clients
 		w.Helper()
 		p.take("kid", "api", one)
 		w.take(l, "kid", "api", one)

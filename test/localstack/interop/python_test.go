@@ -25,8 +25,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// The releases of the Python client that are installed. Every scenario is played
-// with each of them.
+// The installed releases of the Python client. Every scenario runs with each.
 const (
 	older = "0.10.3"
 	newer = "0.17.0"
@@ -47,7 +46,7 @@ type driver struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan answer
-	ended   string // why no more answers come
+	ended   string // why there are no more answers
 }
 
 type answer struct {
@@ -81,9 +80,8 @@ var drivers = struct {
 	running map[string]*driver
 }{running: map[string]*driver{}}
 
-// driverFor returns the process that plays a release against an engine; number
-// tells apart processes that load the same engine at once. It ends with this
-// process.
+// driverFor returns the process of a release for an emulator. number distinguishes processes that
+// use the same emulator at once. It ends with this process.
 func driverFor(t testing.TB, e *engine.Engine, version string, number int) *driver {
 	t.Helper()
 	drivers.Lock()
@@ -123,7 +121,7 @@ func startDriver(e *engine.Engine, version string) (*driver, error) {
 	return d, nil
 }
 
-// complaints is what a process has written to its standard error.
+// complaints is the standard error of a process.
 type complaints struct {
 	mu   sync.Mutex
 	text []byte
@@ -142,7 +140,7 @@ func (c *complaints) String() string {
 	return string(c.text)
 }
 
-// pythonCommand is a program of the environment that a release is installed in.
+// pythonCommand is a program in the environment of an installed release.
 func pythonCommand(version, program string, args ...string) (*exec.Cmd, error) {
 	path := filepath.Join(engine.Root(), "..", "..", ".cache", "python", version, "bin", program)
 	if _, err := os.Stat(path); err != nil {
@@ -151,8 +149,7 @@ func pythonCommand(version, program string, args ...string) (*exec.Cmd, error) {
 	return exec.Command(path, args...), nil
 }
 
-// pythonEnv sends DynamoDB calls to the engine and all others to the control
-// plane.
+// pythonEnv sends DynamoDB calls to the emulator, and all others to control.
 func pythonEnv(e *engine.Engine, c *control) []string {
 	return childproc.Env("AWS_ENDPOINT_URL="+c.URL, "AWS_ENDPOINT_URL_DYNAMODB="+e.Endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS="+e.Endpoint,
@@ -188,8 +185,8 @@ func (d *driver) read(out io.Reader) {
 	}
 }
 
-// do sends a command and returns its result, or the exception it raised. Any
-// other trouble ends the test.
+// do sends a command, and returns its result or the raised exception. Any other problem ends the
+// test.
 func (d *driver) do(t testing.TB, out any, op string, args kv) *pyError {
 	t.Helper()
 	err := d.ask(out, op, args)
@@ -208,7 +205,7 @@ func (d *driver) must(t testing.TB, out any, op string, args kv) {
 	}
 }
 
-// ask is do for any goroutine.
+// ask is do, for any goroutine.
 func (d *driver) ask(out any, op string, args kv) error {
 	reply := make(chan answer, 1)
 	if err := d.send(reply, op, args); err != nil {
@@ -252,8 +249,7 @@ func (d *driver) send(reply chan answer, op string, args kv) error {
 	return check.Err(d.stdin.Write(append(line, '\n')))
 }
 
-// python is a Python client: a Repository and its RateLimiter, with caches of
-// their own.
+// python is a Python client: a Repository and its RateLimiter, with their own caches.
 type python struct {
 	t         testing.TB
 	driver    *driver
@@ -280,7 +276,7 @@ func (p *python) try(out any, method string, args kv) *pyError {
 	return p.driver.do(p.t, out, "call", kv{"client": p.id, "method": method, "args": args})
 }
 
-// call is try for what must succeed.
+// call is try, and must succeed.
 func (p *python) call(out any, method string, args kv) {
 	p.t.Helper()
 	p.driver.must(p.t, out, "call", kv{"client": p.id, "method": method, "args": args})
@@ -311,7 +307,7 @@ func (p *python) tryAcquire(entity, resource string, costs limiter.Costs, more k
 	return &pyLease{p, lease.Lease}, nil
 }
 
-// acquire takes tokens that must be there.
+// acquire takes available tokens.
 func (p *python) acquire(entity, resource string, costs limiter.Costs) *pyLease {
 	p.t.Helper()
 	lease, err := p.tryAcquire(entity, resource, costs, nil)
@@ -321,13 +317,13 @@ func (p *python) acquire(entity, resource string, costs limiter.Costs) *pyLease 
 	return lease
 }
 
-// take acquires and leaves at once.
+// take acquires, and leaves the lease at once.
 func (p *python) take(entity, resource string, costs limiter.Costs) {
 	p.t.Helper()
 	p.acquire(entity, resource, costs).commit()
 }
 
-// denied is a request that must be denied; it returns the wait.
+// denied makes a request that must be denied, and returns the wait.
 func (p *python) denied(entity, resource string, costs limiter.Costs) time.Duration {
 	p.t.Helper()
 	_, err := p.tryAcquire(entity, resource, costs, nil)
@@ -369,9 +365,8 @@ func pyLimits(limits ...limiter.Limit) []pyLimit {
 	return out
 }
 
-// control plays every service but DynamoDB: it tells the caller who it is, and
-// refuses and counts all else. A client that shares our table has no business
-// there.
+// control substitutes every service except DynamoDB. It returns the caller's identity, and refuses
+// and counts all other calls. A client on our table should make none.
 type control struct {
 	*httptest.Server
 
@@ -404,7 +399,7 @@ func newControl() *control {
 	return c
 }
 
-// taken returns the calls since the last time it was asked.
+// taken returns the calls since it was last called.
 func (c *control) taken() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -413,7 +408,7 @@ func (c *control) taken() []string {
 	return calls
 }
 
-// cli runs the Python command-line tool on the table and returns what it prints.
+// cli runs the Python command-line tool on the table, and returns its output.
 func (w *world) cli(args ...string) (string, error) {
 	w.Helper()
 	args = append(args, "--name", w.table)

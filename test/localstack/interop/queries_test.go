@@ -18,8 +18,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// withIndex creates the table of the committed template with another projection
-// of the index by resource, as the option of the stack does.
+// withIndex creates the table of the committed template with another projection of the index by
+// resource, like the option of the stack.
 func withIndex(t *testing.T, e *engine.Engine, release string, projection types.ProjectionType) *world {
 	t.Helper()
 	spec := limitertable.Deployed()
@@ -34,9 +34,9 @@ func withIndex(t *testing.T, e *engine.Engine, release string, projection types.
 	return w
 }
 
-// Python's queries over a resource need the whole items in the index: they
-// answer rightly with ALL, and with KEYS_ONLY, our default, they silently answer
-// that there is nothing. Queries of one entity, and ours, work either way.
+// Python's queries over a resource need whole items in the index. With ALL they are right. With
+// KEYS_ONLY, our default, they silently find nothing. Queries of one entity, and ours, work with
+// both.
 func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 	everywhere(t, releases, func(t *testing.T, e *engine.Engine, release string) {
 		for projection, found := range map[types.ProjectionType]int{types.ProjectionTypeAll: 2,
@@ -78,8 +78,8 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 	})
 }
 
-// wantUsageOfResource checks that Python finds the snapshots of a resource, of two
-// entities, or nothing.
+// wantUsageOfResource checks that Python finds the snapshots of a resource for two entities, or
+// nothing.
 func (w *world) wantUsageOfResource(p *python, found int) {
 	w.Helper()
 	start := usage.Hourly.Start(1_767_229_199_000)

@@ -19,8 +19,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// calendars are played in many zones, also those in which midnight does not come on some
-// days, or comes twice.
+// The calendars are tested in many zones, including zones in which midnight is skipped or repeated
+// on some days.
 var (
 	crons = []string{"0 0 * * *", "0 0 1 * *", "0 9 * * 1-5", "30 2 * * *", "0 0 1 1,4,7,10 *", "0 0 1 1 *",
 		"15 */6 * * *", "0 0 13 * 5", "0 0 31 * *", "* 9 * * *", "0 * * * *", "*/20 1-3 * * *", "0 0 * * 7", "5,50 23 L * *"}
@@ -28,8 +28,8 @@ var (
 		"Asia/Beirut", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Pacific/Apia", "Europe/Dublin"}
 )
 
-// The edges of calendars are those of Python, to the second, over 130 years, but for days on which clocks change:
-// see TestDaysOnWhichClocksChange.
+// The edges of calendars equal Python's, to the second, over 130 years, except on days when clocks
+// change: see TestDaysOnWhichClocksChange.
 func TestEdgesEqualPython(t *testing.T) {
 	d := driverFor(t, engine.ForTest(t, engines[0]), newer, 0)
 	random := rand.New(rand.NewPCG(18, 70))
@@ -46,7 +46,7 @@ func TestEdgesEqualPython(t *testing.T) {
 	differ := 0
 	for i, q := range questions {
 		if got[i] == nil && want[i]-q[2].(int64) > 31*24*time.Hour.Milliseconds() {
-			continue // it does not look as far
+			continue // Python does not search that far
 		}
 		if got[i] == nil {
 			t.Errorf("%v: Python has no edge, ours is %d", q, want[i])
@@ -59,7 +59,7 @@ func TestEdgesEqualPython(t *testing.T) {
 	t.Logf("%d edges compared, %d differ", len(questions), differ)
 }
 
-// parsed is a calendar of ours.
+// parsed returns one of our calendars.
 func parsed(t *testing.T, cron, zone string) *calendar.Calendar {
 	t.Helper()
 	canonical, err := calendar.Cron(cron, zone)
@@ -80,8 +80,9 @@ func clocksChange(t testing.TB, zone string, ms int64) bool {
 	return before != now || now != after
 }
 
-// Around all changes of clocks from 1970 to 2100 the edges are those of cronsim, which has our rule where
-// minute and hour begin with a number: the first of two times, and the first instant after those left out.
+// Around all clock changes from 1970 to 2100, the edges equal cronsim's, which has our rule if
+// minute and hour begin with a number: the first of two repeated times, and the first instant after
+// skipped ones.
 func TestEdgesEqualCronsim(t *testing.T) {
 	d := driverFor(t, engine.ForTest(t, engines[0]), newer, 0)
 	compared := 0
@@ -104,7 +105,7 @@ func TestEdgesEqualCronsim(t *testing.T) {
 				for at := c.Next(spans[i][0] * 1000); at < spans[i][1]*1000; at = c.Next(at) {
 					got = append(got, at)
 				}
-				var minutes []int64 // of the epoch, in which ours begin
+				var minutes []int64 // epoch minutes in which our periods begin
 				for _, at := range want {
 					minutes = append(minutes, (int64(at)+59)/60*60_000)
 				}
@@ -119,10 +120,11 @@ func TestEdgesEqualCronsim(t *testing.T) {
 
 func offset(at time.Time) int { _, ahead := at.Zone(); return ahead }
 
-// In Havana clocks are set from midnight to one o'clock in spring, and in autumn from one o'clock to midnight.
-// There ours begins one day in spring when clocks are set, and one in autumn at the first midnight. Python
-// begins none in spring, and one at each midnight in autumn. On a table of both it depends on the client that
-// wrote last before the instant, and on the first one behind it. No instant begins two.
+// In Havana, clocks change from midnight to one o'clock in spring, and from one o'clock to midnight
+// in autumn. Our client begins one day in spring at the change, and one in autumn at the first
+// midnight. Python begins none in spring, and one at each midnight in autumn. On a shared table,
+// that depends on the last client before the instant, and on the first one after it. No instant
+// begins two days.
 func TestDaysOnWhichClocksChange(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
@@ -142,7 +144,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 		type step struct {
 			instant string
 			client  bool
-			want    int // granted of seven
+			want    int // grants of seven requests
 		}
 		for name, steps := range map[string][]step{
 			"spring-ours-alone": {{"2027-03-13 12:00:00", ours, 6}, {"2027-03-14 04:59:50", ours, 0},
@@ -183,7 +185,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 	})
 }
 
-// earlier moves the last write of a bucket back in time, into the period of that instant.
+// earlier moves the last write of a bucket back into an earlier period.
 func (w *world) earlier(entity string, by time.Duration) {
 	w.Helper()
 	b := w.bucket(entity, "api")
@@ -196,12 +198,12 @@ func (w *world) earlier(entity string, by time.Duration) {
 	}})
 }
 
-// A quota by a calendar, stored by either client, is one: both take from the same level,
-// each begins the period once, and both say when it is whole again.
+// A calendar quota stored by either client is one quota: both take from the same level, either
+// begins a period, once, and both know when it is full again.
 func TestQuotasByCalendarAreShared(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
-		again := func() { l, p = w.open(), w.python() } // that remember no denial
+		again := func() { l, p = w.open(), w.python() } // without cached denials
 		monthly := limiter.Quota("budget", 6, limiter.Monthly(1, "Asia/Tokyo"))
 		p.call(nil, "set_resource_defaults", kv{"resource": "api", "limits": []kv{
 			{"name": "budget", "capacity": 6, "refill_amount": 0, "refill_period_seconds": 1,
@@ -250,7 +252,7 @@ func TestQuotasByCalendarAreShared(t *testing.T) {
 	})
 }
 
-// sameEdge checks that both deny until the same instant.
+// sameEdge checks that both clients deny until the same instant.
 func (w *world) sameEdge(l *limiter.Limiter, p *python, entity string, costs limiter.Costs) {
 	w.Helper()
 	c, err := calendar.Parse("m0h0D1@Asia/Tokyo")
@@ -270,7 +272,7 @@ func (w *world) sameEdge(l *limiter.Limiter, p *python, entity string, costs lim
 	}
 }
 
-// What is given back of an earlier period is nobody's, whoever began the next one.
+// Tokens given back from an earlier period do not count, whoever began the next one.
 func TestRefundsOfAnEarlierPeriod(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -293,8 +295,8 @@ func TestRefundsOfAnEarlierPeriod(t *testing.T) {
 	})
 }
 
-// An operation with a key is one for both clients, and what either puts into a quota the other
-// one takes. What Python took before our reset is not given back after it.
+// An operation with a key happens once for both clients. Either can use the other's credits. Tokens
+// that Python took before our reset are not given back after it.
 func TestOperationsOnQuotasAreShared(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
@@ -347,8 +349,8 @@ func TestOperationsOnQuotasAreShared(t *testing.T) {
 	})
 }
 
-// What Python resets or credits stays, though a process of ours remembers the bucket from before: of a rate if
-// ours takes next, of a quota also if Python does.
+// Python's resets and credits survive, although one of our processes remembers the earlier bucket:
+// for a rate if our client is next, and for a quota also if Python is.
 func TestOperationsOfPythonOutliveOurImages(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l, p, one := w.open(), w.python(), limiter.Costs{"q": 1}

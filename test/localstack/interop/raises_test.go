@@ -12,8 +12,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// A raise of ours is nothing to Python, of inherited limits too: it makes buckets by the plain limit and takes what
-// a raised one holds. Behind its end both go by the plain limit, and limits that Python stores replace it.
+// Python ignores our raises, of inherited limits too: it creates buckets by the plain limit, and
+// takes what a raised bucket holds. After the end, both use the plain limit. Limits stored by
+// Python replace the raise.
 func TestRaisesBesidePython(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		w.open()
@@ -39,7 +40,7 @@ func TestRaisesBesidePython(t *testing.T) {
 		ends := time.Now().Add(2 * time.Second)
 		raise("ends", ends)
 		w.take(w.open(), "ends", "api", one)
-		time.Sleep(time.Until(ends.Add(1100 * time.Millisecond))) // for the clock itself; ours changes after a second
+		time.Sleep(time.Until(ends.Add(1100 * time.Millisecond))) // for the clock itself; our limit changes after a second
 		check.Equal(w, w.tries(true, "ends", one), 8, "granted behind the end")
 		at := admin.Scope{Entity: "first-true", Resource: "api"}
 		p.call(nil, "set_limits", kv{"entity_id": at.Entity, "resource": at.Resource,

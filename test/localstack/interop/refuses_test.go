@@ -11,9 +11,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// Python serves a bucket of any number of limits, and 0.10.3 one of any number of
-// tokens. Ours refuses more than 32 limits, and as 0.17.0 more than 10^15 tokens of
-// one, by an error that is no denial, and leaves the bucket as it is.
+// Python serves a bucket with any number of limits, and 0.10.3 one with any number of tokens. Our
+// client refuses more than 32 limits and, like 0.17.0, more than 10^15 tokens of one limit. The
+// error is not a denial, and the bucket is unchanged.
 func TestLimitsThatOnlyOursRefuses(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		l, p := w.open(), w.python()
@@ -33,7 +33,7 @@ func TestLimitsThatOnlyOursRefuses(t *testing.T) {
 				w.Fatal(err)
 			}
 			r := limiter.Request{Entity: entity, Resource: "api", Costs: limiter.Costs{"limit0": 1}}
-			for range 2 { // before there is a bucket, and when there is
+			for range 2 { // without a bucket, and with one
 				_, err := l.Acquire(w.Context(), r)
 				if err == nil || errors.Is(err, limiter.ErrLimited) {
 					w.Errorf("%s: acquire: %v, want it refused", entity, err)

@@ -18,15 +18,15 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// fleet is four processes that take tokens of two entities all the time, each
-// played by a Python client or by one of ours, and a book of what they took.
+// fleet is four processes that continuously take tokens of two entities, each with a Python client
+// or one of ours, and a book of the taken tokens.
 type fleet struct {
 	*deployment
 	pythons []*python
 	ours    []*limiter.Limiter
 	isOurs  [4]atomic.Bool
 
-	pause sync.RWMutex // held for writing while nothing may be under way
+	pause sync.RWMutex // locked for writing while nothing may be under way
 
 	mu    sync.Mutex
 	taken map[string]limiter.Costs
@@ -36,7 +36,7 @@ type fleet struct {
 
 var tenants = []string{"acme", "zenith"}
 
-// newFleet starts the processes, all Python; they end with the test.
+// newFleet starts the processes, all Python. They end with the test.
 func newFleet(d *deployment) *fleet {
 	f := &fleet{deployment: d, taken: map[string]limiter.Costs{}}
 	for _, entity := range tenants {
@@ -48,7 +48,7 @@ func newFleet(d *deployment) *fleet {
 	return f
 }
 
-// run lets process i work until the context ends.
+// run makes process i work until the context ends.
 func (f *fleet) run(ctx context.Context, i int) {
 	for n := int64(0); ctx.Err() == nil; n++ {
 		f.pause.RLock()
@@ -69,7 +69,7 @@ func (f *fleet) run(ctx context.Context, i int) {
 	}
 }
 
-// work is one request of process i: take, find out what it really was, settle.
+// work is one request of process i: take, determine the real cost, settle.
 func (f *fleet) work(ctx context.Context, i int, entity string, costs limiter.Costs, settled int64) error {
 	if f.isOurs[i].Load() {
 		lease, err := f.ours[i].Acquire(ctx, limiter.Request{Entity: entity, Resource: "gpt-4", Costs: costs})
@@ -92,7 +92,7 @@ func (f *fleet) work(ctx context.Context, i int, entity string, costs limiter.Co
 	return errors.Join(err, p.driver.ask(nil, "leave", kv{"lease": lease.Lease}))
 }
 
-// done returns how many calls there were so far. One that fails ends the test.
+// done returns the number of calls so far. A failed call ends the test.
 func (f *fleet) done() int {
 	f.Helper()
 	f.mu.Lock()
@@ -101,14 +101,12 @@ func (f *fleet) done() int {
 	return f.calls
 }
 
-// uncounted is what the Python aggregator does not count: the first consumption
-// of a bucket's life.
+// uncounted is what the Python aggregator does not count: the first consumption in a bucket's life.
 type uncounted map[string]limiter.Costs
 
-// check stops the fleet for a moment and compares: the level and the counter of
-// every bucket with what was taken from it, to the millitoken; the usage that
-// Python's queries return with the same, less what was lost before; and the
-// audit events with what was done.
+// check pauses the fleet and compares: every bucket's level and counter with the taken tokens, to
+// the millitoken; the usage in Python's queries with the same, minus earlier losses; and the audit
+// events with the changes.
 func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 	f.Helper()
 	f.pause.Lock()
@@ -147,20 +145,19 @@ func (f *fleet) check(step string, lost uncounted, audits int) uncounted {
 	return missing
 }
 
-// whole keeps a client of ours from splitting, as the stack is told to with it.
+// whole prevents splits by our client, like the documented setting of the stack.
 func whole(o *limiter.Options) { o.MaxShards = 1 }
 
-// released reports whether the version record names no release of the functions that a Python
-// client would replace.
+// released reports whether no Python client would replace our functions: the version record names
+// no release, or their newest.
 func (f *fleet) released() bool {
 	v, err := config.DecodeVersion(f.item(layout.VersionKey()))
 	check.Must(f, err)
 	return v.Lambda == "" || v.Lambda == newer
 }
 
-// The migration of docs/migrating.md, under load: a deployment of Python alone;
-// the aggregator is switched, then the processes one by one; and all the way
-// back.
+// The migration of docs/migrating.md, under load: a deployment of Python alone; then the aggregator
+// is switched, then the processes one by one; and everything back.
 func TestMigrationRehearsed(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		d.python.Store(true)
@@ -178,7 +175,7 @@ func TestMigrationRehearsed(t *testing.T) {
 		defer running.Wait()
 		defer stop()
 		work := func() {
-			enough := f.done() + 2*len(f.isOurs) // requests of both tenants among them
+			enough := f.done() + 2*len(f.isOurs) // with requests of both tenants
 			for time.Sleep(time.Second); f.done() < enough; time.Sleep(10 * time.Millisecond) {
 				check.Must(d, d.Context().Err())
 			}
@@ -186,7 +183,7 @@ func TestMigrationRehearsed(t *testing.T) {
 
 		work()
 		lost := f.check("Python alone", nil, 1)
-		d.open(whole) // as the deployment does, for the version record
+		d.open(whole) // like the deployment, for the version record
 		if !f.released() {
 			d.Error("a Python client could replace our functions")
 		}

@@ -17,23 +17,23 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// scheduled is a limit of Python that refills next to nothing, with windows.
+// scheduled is a Python limit that refills next to nothing, with windows.
 func scheduled(name string, capacity int64, windows ...kv) kv {
 	return kv{"name": name, "capacity": capacity, "refill_amount": 1, "refill_period_seconds": 3650 * 86_400,
 		"schedule": append([]kv{}, windows...)}
 }
 
-// withWindows is such a limit of ours, with a schedule in its stored form.
+// withWindows is one of our limits of that kind, with a schedule in its stored form.
 func withWindows(name string, capacity int64, schedule string) limiter.Limit {
 	l := still(name, capacity)
 	l.Schedule = schedule
 	return l
 }
 
-// tries takes with a client of each in turn, the first first, until both deny, and returns how often they granted.
+// tries makes requests with both clients in turn until both deny, and returns the number of grants.
 func (w *world) tries(oursFirst bool, entity string, costs limiter.Costs) (granted int) {
 	w.Helper()
-	l, p := w.open(), w.python() // that remember no denial
+	l, p := w.open(), w.python() // without cached denials
 	ours := func() bool {
 		_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "api", Costs: costs})
 		if err != nil && !errors.Is(err, limiter.ErrLimited) {
@@ -65,8 +65,8 @@ func (w *world) tries(oursFirst bool, entity string, costs limiter.Costs) (grant
 	return granted
 }
 
-// A schedule that either client stores is obeyed by both, on buckets that either has made, and until either
-// removes it. Each reads what the other has stored.
+// Both clients obey a schedule that either stores, on buckets of either, until either removes it.
+// Each reads what the other stored.
 func TestSchedulesAreShared(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
@@ -89,8 +89,8 @@ func TestSchedulesAreShared(t *testing.T) {
 			{"never", []kv{never}, neverForm + "@Asia/Tokyo", 8},
 			{"first", []kv{never, always("capacity", 5)}, neverForm + ";c5@Asia/Tokyo", 5},
 		} {
-			for _, ours := range []bool{false, true} { // stores it
-				first, removes := ours == (i%2 == 0), ours == (i/2%2 == 0) // ours does
+			for _, ours := range []bool{false, true} { // ours stores it
+				first, removes := ours == (i%2 == 0), ours == (i/2%2 == 0) // ours does it
 				entity := fmt.Sprintf("%s-%v", c.name, ours)
 				at := admin.Scope{Entity: entity, Resource: "api"}
 				set := func(ours bool, windows []kv, form string) {
@@ -133,8 +133,9 @@ func TestSchedulesAreShared(t *testing.T) {
 	})
 }
 
-// A schedule that Python takes from a resource stays in the buckets, which Python goes on to obey. Ours goes by what
-// is stored, and takes it off with its next write. One schedule for all of a bucket is Python's short form of many.
+// If Python removes a resource's schedule, it stays in the buckets, and Python goes on to obey it.
+// Our client uses the stored limits, and removes it with its next write. One schedule for all
+// limits of a bucket is Python's short form.
 func TestSchedulesThatPythonLeavesInBuckets(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
@@ -178,8 +179,8 @@ func (w *world) unscheduled(entity string) {
 	}
 }
 
-// Around the edge of a window both clients together are granted as much as is allowed on either side: whichever wrote
-// last before it, the next looks at the clock.
+// Around the edge of a window, both clients together grant exactly what is allowed before and after
+// it: whoever wrote last before the edge, the next client checks the clock.
 func TestEdgesOfWindowsAreShared(t *testing.T) {
 	withNewer(t, func(w *world) {
 		w.open()
@@ -222,7 +223,7 @@ func TestEdgesOfWindowsAreShared(t *testing.T) {
 		if denied := w.denied(w.open(), "refill-true", "api", limiter.Costs{"rpm": 9}); denied.RetryAfter > left {
 			w.Errorf("retry after %s, the window refills it in less than %s", denied.RetryAfter, left)
 		}
-		time.Sleep(time.Until(edge.Add(1100 * time.Millisecond))) // for the clock itself; ours changes after a second
+		time.Sleep(time.Until(edge.Add(1100 * time.Millisecond))) // for the clock itself; our limit changes after a second
 		for _, first := range []bool{false, true} {
 			for name, want := range map[string]int{"lower": 3, "raise": 7} {
 				entity := fmt.Sprintf("%s-%v", name, first)

@@ -14,9 +14,9 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// doubleTo lets Python double a bucket: it does when it meets an empty write meter
-// on shard 0, which it picks at random; 0.17.0 only if the meter cannot have
-// refilled since, so it is emptied a second ahead.
+// doubleTo makes Python double a bucket. It does when it finds an empty write meter on shard 0,
+// which it chooses at random. 0.17.0 does only if the meter cannot have refilled since, so the
+// meter is emptied a second ahead.
 func (w *world) doubleTo(p *python, entity string, shards int) {
 	w.Helper()
 	for try := 0; w.bucket(entity, "api").State.Shards < shards; try++ {
@@ -33,9 +33,8 @@ func (w *world) doubleTo(p *python, entity string, shards int) {
 	}
 }
 
-// Without our aggregator, and without any load to speak of, Python 0.10.3 doubles a
-// bucket by itself once its fast path has used up the write meter, which nothing of
-// it refills; 0.17.0 refills it.
+// Without our aggregator, and with hardly any load, Python 0.10.3 doubles a bucket by itself once
+// its fast path has used up the write meter, which it never refills. 0.17.0 refills it.
 func TestPythonDoublesAlone(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
@@ -51,10 +50,10 @@ func TestPythonDoublesAlone(t *testing.T) {
 	})
 }
 
-// Python has doubled a bucket to more shards than the limit has tokens, so that no
-// share holds one. Our client takes that back, on its own. After 0.10.3 nothing is
-// lost: all tokens can still be had, one by one or with one request, and no more.
-// 0.17.0 has cut shard 0 to its share, so the rest comes back by the refill.
+// Python doubled a bucket to more shards than the limit has tokens, so no share holds a token. Our
+// client merges them by itself. After 0.10.3 nothing is lost: all tokens can be taken, one by one
+// or with one request, and no more. 0.17.0 has cut shard 0 to its share, so the rest comes back by
+// refill.
 func TestBucketsThatPythonDoubledAreMended(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		limit := limiter.PerHour("rpm", 10)
@@ -95,11 +94,10 @@ func TestBucketsThatPythonDoubledAreMended(t *testing.T) {
 	})
 }
 
-// Both clients load buckets that Python has doubled to 1 to 8 shards, with our
-// aggregator on the table. On one shard nobody gets more than the limit allows. On
-// several the bound is that of a shard 0 that holds and refills by the whole limit
-// beside the shares of the others, which is what Python 0.10.3 makes of it; 0.17.0
-// goes by shares, and adds once, when it doubles, what shard 0 holds above its own.
+// Both clients load buckets that Python has doubled to 1 to 8 shards, with our aggregator on the
+// table. On one shard, no window exceeds the limit. On several, the bound is a shard 0 that holds
+// and refills by the whole limit, together with the shares of the others, as Python 0.10.3 does.
+// 0.17.0 uses shares, and once at the doubling adds what shard 0 holds above its own.
 func TestMixedLoadOnShards(t *testing.T) {
 	const seconds = 10 * time.Second
 	limit := limiter.PerSecond("rpm", 20).WithCapacity(80)
@@ -116,7 +114,7 @@ func TestMixedLoadOnShards(t *testing.T) {
 		}
 		d.rest()
 		for _, shards := range counts {
-			more := 1 - 1/float64(shards) // of the whole, by the other shards
+			more := 1 - 1/float64(shards) // share of the limit that the other shards add
 			bound := limit
 			bound.Capacity += int64(more * float64(limit.Capacity))
 			if d.release == older {

@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// What one client has settled into debt denies the other, and is paid back by
-// refill and by tokens given back, whoever gives them.
+// A debt by one client's settlement denies the other's requests. Refill and tokens given back by
+// either client repay it.
 func TestDebtIsShared(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
@@ -51,9 +51,8 @@ func TestDebtIsShared(t *testing.T) {
 	})
 }
 
-// After a denial both clients tell the same wait, up to the time that passes between the
-// charge and the last question: Python does not see what is refilled below a millitoken,
-// which takes 60 ms here.
+// After a denial both clients give the same wait, up to the time between the charge and the last
+// question. Python does not see refill below a millitoken, which takes 60 ms here.
 func TestBothGiveTheSameWait(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p := w.python()
@@ -81,7 +80,7 @@ func TestBothGiveTheSameWait(t *testing.T) {
 	})
 }
 
-// lease acquires with a client of ours, nil when denied.
+// lease acquires with our client. It returns nil if denied.
 func (w *world) lease(l *limiter.Limiter, entity string, costs limiter.Costs) *limiter.Lease {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: "gpt-4", Costs: costs})
@@ -91,8 +90,8 @@ func (w *world) lease(l *limiter.Limiter, entity string, costs limiter.Costs) *l
 	return lease
 }
 
-// What Python's available says is what our bucket holds, for a bucket that only
-// Go has written, while it refills.
+// Python's available equals our bucket's level, for a bucket that only Go has written, while it
+// refills.
 func TestPythonSeesWhatIsAvailable(t *testing.T) {
 	onBothEngines(t, func(w *world) {
 		p, l := w.python(), w.open()
@@ -118,7 +117,7 @@ func TestPythonSeesWhatIsAvailable(t *testing.T) {
 	})
 }
 
-// exact is how many whole tokens a bucket holds at an instant.
+// exact returns the whole tokens of a bucket at an instant.
 func exact(b table.Shard, limit string, at int64) int64 {
 	for _, sl := range b.State.Slots {
 		if sl.Name == limit {

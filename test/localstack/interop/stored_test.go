@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// allowed lets Python store what it stores only where its own functions run: the version
-// record names them, as that of a deployment that ours comes to.
+// allowed lets Python use settings that it stores only with its own functions: the version record
+// names them, as after a deployment that our client joins.
 func (w *world) allowed() {
 	w.Helper()
 	record := w.item(layout.VersionKey())
@@ -20,15 +20,15 @@ func (w *world) allowed() {
 	w.write(item.Put{Item: record})
 }
 
-// Soft limits that either has stored are obeyed by both, on buckets that either has made, until
-// ours stores a hard one. A change of the limits by ours keeps what Python has stored beside them.
+// Both clients obey soft limits that either stored, on buckets of either, until our client stores a
+// hard one. When our client changes the limits, Python's other settings stay.
 func TestSoftLimitsOfEither(t *testing.T) {
 	withNewer(t, func(w *world) {
 		l, p, two := w.open(), w.python(), limiter.Costs{"rpm": 2}
 		w.allowed()
 		inTurn := func(resource string, n int, left int64) {
 			w.Helper()
-			for _, first := range []string{"python", "go"} { // makes the bucket
+			for _, first := range []string{"python", "go"} { // creates the bucket
 				for i := range n {
 					if (i%2 == 0) == (first == "python") {
 						p.take(first, resource, two)

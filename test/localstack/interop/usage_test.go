@@ -11,7 +11,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// snapshot is a usage snapshot as Python's queries return it.
+// snapshot is a usage snapshot in the form of Python's queries.
 type snapshot struct {
 	Entity   string           `json:"entity_id"`
 	Window   string           `json:"window_type"`
@@ -20,8 +20,8 @@ type snapshot struct {
 	Events   int64            `json:"total_events"`
 }
 
-// usage sums up what Python's query returns for an entity and a kind of window,
-// so that a test may run across the turn of an hour.
+// usage adds up Python's query for an entity and a kind of window, so that a test may span the end
+// of an hour.
 func (p *python) usage(entity, window string) (limiter.Costs, []snapshot) {
 	p.t.Helper()
 	var page []any
@@ -60,9 +60,8 @@ func (w *world) wantUsage(step string, p *python, entity string, want limiter.Co
 
 var usageLimits = []limiter.Limit{still("rpm", 10_000), still("tpm", 10_000_000)}
 
-// Everything that Python and Go consume, first use, settlements and rollbacks
-// included, is counted by our aggregator from the real stream records, and
-// Python's own queries read it back for every kind of window.
+// Our aggregator counts everything that Python and Go consume, with first uses, settlements and
+// rollbacks, from real stream records. Python's own queries return it for every kind of window.
 func TestOurAggregatorCountsPython(t *testing.T) {
 	deployed(t, func(d *deployment) {
 		l, p := d.open(), d.world.python()
@@ -75,7 +74,7 @@ func TestOurAggregatorCountsPython(t *testing.T) {
 		lease.commit()
 		p.acquire("acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 100}).rollback()
 		p.denied("acme", "gpt-4", limiter.Costs{"tpm": 10_000_000})
-		d.denied(l, "acme", "gpt-4", limiter.Costs{"tpm": 10_000_000}) // which Python's queries pass over
+		d.denied(l, "acme", "gpt-4", limiter.Costs{"tpm": 10_000_000}) // Python's queries ignore it
 		d.take(l, "acme", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 11})
 		d.take(l, "other", "gpt-4", limiter.Costs{"rpm": 1, "tpm": 7})
 		p.take("other", "gpt-4", limiter.Costs{"rpm": 2, "tpm": 3})
@@ -90,10 +89,10 @@ func TestOurAggregatorCountsPython(t *testing.T) {
 	})
 }
 
-// The aggregators follow each other on one stream, in both orders and in turns
-// within an hour, and no consumption is counted twice or lost, but what Python's
-// never counts, the first of a bucket's life. (Never at the same time: both would
-// add.) Our days and months are complete when it is our turn.
+// The aggregators follow each other on one stream, in both orders, and in turns within an hour. No
+// consumption is counted twice or lost, except for what Python's never counts, the first in a
+// bucket's life. (They never run at the same time: both would add.) Our days and months are
+// complete when our aggregator runs.
 func TestAggregatorsFollowEachOther(t *testing.T) {
 	t.Run("ours first", func(t *testing.T) { deployed(t, aggregatorsInTurn(false, true)) })
 	t.Run("Python's first", func(t *testing.T) { deployed(t, aggregatorsInTurn(true, false)) })
@@ -101,8 +100,8 @@ func TestAggregatorsFollowEachOther(t *testing.T) {
 	t.Run("in turns, Python's first", func(t *testing.T) { deployed(t, aggregatorsInTurn(true, false, true, false)) })
 }
 
-// aggregatorsInTurn is a scenario in which clients of both kinds take tokens under
-// one aggregator after the other.
+// aggregatorsInTurn is a scenario in which both kinds of clients take tokens under one aggregator
+// after the other.
 func aggregatorsInTurn(byPython ...bool) func(*deployment) {
 	return func(d *deployment) {
 		l, p := d.open(), d.world.python()
@@ -121,7 +120,7 @@ func aggregatorsInTurn(byPython ...bool) func(*deployment) {
 			d.rest()
 			step := fmt.Sprintf("aggregator %d of Python's %v", i, byPython)
 			d.wantUsage(step, p, "acme", want, "hourly")
-			if !python { // the day of Python, which has its default windows, is not counted beside ours
+			if !python { // Python's day, with its default windows, is not counted together with ours
 				d.wantUsage(step, p, "acme", want, "daily")
 			}
 			if !python && !byPython[0] { // ours has counted since the beginning

@@ -12,9 +12,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// Whoever opens the table first, and whatever release the Python clients are
-// of, none of them touches the functions of the table: once a client of ours has
-// opened it, the version record names the newest release of theirs, or none.
+// No Python client of any release touches the table's functions, whoever opens the table first:
+// once our client has opened it, the version record names their newest release, or none.
 func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 	steps := map[string][]string{
 		"Go first":              {"go", older, newer, "go"},
@@ -25,7 +24,7 @@ func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 	for _, kind := range engines {
 		e := engine.ForTest(t, kind)
 		for order, clients := range steps {
-			w := newWorld(t, e, older, e.Table(t).Name) // or any release: each step names its own
+			w := newWorld(t, e, older, e.Table(t).Name) // any release: each step names its own
 			opened := false
 			for _, client := range clients {
 				if client == "go" {
@@ -44,8 +43,8 @@ func TestVersionRecordKeepsPythonFromOurFunctions(t *testing.T) {
 	}
 }
 
-// opens opens a Python client, which must work and, once a client of ours has
-// opened the table, call no service but DynamoDB.
+// opens opens a Python client, which must work. Once our client has opened the table, it must call
+// no service but DynamoDB.
 func (w *world) opens(order, version string, opened bool) {
 	w.Helper()
 	d := driverFor(w, w.engine, version, 0)

@@ -20,7 +20,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// namespace is the name of the one that all clients share.
+// namespace is the name that all clients share.
 const namespace = "shared"
 
 // TestMain stops the engines where they do not end with the process.
@@ -30,20 +30,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is a table of the committed template on one engine.
+// world is a table of the committed template on one emulator.
 type world struct {
 	*testing.T
 	engine  *engine.Engine
 	release string // of the Python client
 	table   string
 	direct  store.Store
-	ns      string // id of the shared namespace, once a client has opened it
+	ns      string // the id, once a client has opened it
 }
 
 var engines = []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal}
 
-// everywhere runs a test on each engine with each of the releases. The engines are at work side by
-// side, the releases one after the other: DynamoDB Local trims streams that are read beside another.
+// everywhere runs a test on each emulator with each of the releases. The emulators run in parallel,
+// the releases one after the other, because DynamoDB Local trims streams that are read in parallel.
 func everywhere(t *testing.T, releases []string, test func(t *testing.T, e *engine.Engine, release string)) {
 	for _, kind := range engines {
 		t.Run(string(kind), func(t *testing.T) {
@@ -55,11 +55,11 @@ func everywhere(t *testing.T, releases []string, test func(t *testing.T, e *engi
 	}
 }
 
-// onBothEngines plays a scenario on each engine with each release of the Python
-// client, on a table of its own.
+// onBothEngines runs a scenario on each emulator with each release of the Python client, on its own
+// table.
 func onBothEngines(t *testing.T, scenario func(*world)) { onTables(t, releases, scenario) }
 
-// withNewer plays a scenario of what the older release of the Python client does not have.
+// withNewer runs a scenario that the older release of the Python client does not support.
 func withNewer(t *testing.T, scenario func(*world)) { onTables(t, []string{newer}, scenario) }
 
 func onTables(t *testing.T, releases []string, scenario func(*world)) {
@@ -72,7 +72,7 @@ func newWorld(t *testing.T, e *engine.Engine, release, name string) *world {
 	return &world{T: t, engine: e, release: release, table: name, direct: store.NewDynamo(e.DynamoDB(), name)}
 }
 
-// open returns a client of ours with caches of its own.
+// open returns one of our clients, with its own caches.
 func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 	w.Helper()
 	o := &limiter.Options{Namespace: namespace, Register: true, Timeout: time.Minute}
@@ -87,10 +87,10 @@ func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 	return l
 }
 
-// python returns a client of the Python release with caches of its own.
+// python returns a client of the Python release, with its own caches.
 func (w *world) python() *python { w.Helper(); return w.anotherPython(0) }
 
-// anotherPython returns a client in a process of its own, told apart by number.
+// anotherPython returns a client in its own process, identified by number.
 func (w *world) anotherPython(number int) *python {
 	w.Helper()
 	return w.pythonIn(driverFor(w, w.engine, w.release, number))
@@ -106,7 +106,7 @@ func (w *world) pythonIn(d *driver) *python {
 	return p
 }
 
-// acquire takes tokens with a client of ours; they must be there.
+// acquire takes available tokens with our client.
 func (w *world) acquire(l *limiter.Limiter, r limiter.Request) *limiter.Lease {
 	w.Helper()
 	lease, err := l.Acquire(w.Context(), r)
@@ -114,13 +114,13 @@ func (w *world) acquire(l *limiter.Limiter, r limiter.Request) *limiter.Lease {
 	return lease
 }
 
-// take acquires with a client of ours and leaves it at that.
+// take acquires with our client, and drops the lease.
 func (w *world) take(l *limiter.Limiter, entity, resource string, costs limiter.Costs) {
 	w.Helper()
 	w.acquire(l, limiter.Request{Entity: entity, Resource: resource, Costs: costs})
 }
 
-// denied is a request of ours that must be denied.
+// denied makes a request with our client that must be denied.
 func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limiter.Costs) *limiter.LimitError {
 	w.Helper()
 	_, err := l.Acquire(w.Context(), limiter.Request{Entity: entity, Resource: resource, Costs: costs})
@@ -131,8 +131,7 @@ func (w *world) denied(l *limiter.Limiter, entity, resource string, costs limite
 	return denied
 }
 
-// must ends the test when a step of ours fails.
-// item reads an item past all clients; nil if there is none.
+// item reads an item directly; nil if there is none.
 func (w *world) item(k item.Key) item.Item {
 	w.Helper()
 	items, err := w.direct.Read(w.Context(), true, k)
@@ -140,7 +139,7 @@ func (w *world) item(k item.Key) item.Item {
 	return items[0]
 }
 
-// write changes the table past all clients.
+// write changes the table directly.
 func (w *world) write(writes ...item.Write) {
 	w.Helper()
 	for _, one := range writes {
@@ -148,7 +147,7 @@ func (w *world) write(writes ...item.Write) {
 	}
 }
 
-// shard reads one shard of a bucket; ok is false if there is none.
+// shard reads one shard of a bucket. It is not ok if there is none.
 func (w *world) shard(entity, resource string, k int) (table.Shard, bool) {
 	w.Helper()
 	it := w.item(layout.BucketKey(w.ns, entity, resource, k))
@@ -170,7 +169,7 @@ func (w *world) bucket(entity, resource string) table.Shard {
 	return b
 }
 
-// levels are what a bucket holds, in millitokens, without the write meter.
+// levels are a bucket's levels in millitokens, without the write meter.
 type levels map[string]int64
 
 func levelsOf(b table.Shard) levels {
@@ -183,7 +182,7 @@ func levelsOf(b table.Shard) levels {
 	return out
 }
 
-// wantLevels compares levels, and that what is gone from them was counted.
+// wantLevels compares levels, and checks that taken tokens were counted.
 func (w *world) wantLevels(step, entity, resource string, want levels) {
 	w.Helper()
 	b := w.bucket(entity, resource)
@@ -192,13 +191,13 @@ func (w *world) wantLevels(step, entity, resource string, want levels) {
 	}
 }
 
-// still is a limit that refills next to nothing while a test runs, so that
-// levels can be compared to the millitoken.
+// still is a limit that refills next to nothing during a test, so that levels can be compared to
+// the millitoken.
 func still(name string, capacity int64) limiter.Limit {
 	return limiter.Limit{Name: name, Capacity: capacity, Refill: 1, Period: 3650 * 24 * time.Hour}
 }
 
-// recode turns JSON of any shape into a type.
+// recode converts JSON of any shape to a type.
 func recode(t testing.TB, from, to any) {
 	t.Helper()
 	text, err := json.Marshal(from)
