@@ -14,7 +14,6 @@ import (
 // If a level overflowed between the refill instant and now, an add would spend tokens that never
 // existed. So the refill instant must be recent, and the level must leave room for the refill
 // since.
-// since.
 type Add struct {
 	Namespace, Entity, Resource string
 	Shard, Shards               int

@@ -14,7 +14,6 @@ import (
 // between writes. So the item stores for each limit how much may be held (the attribute "o_", as a
 // negative number), and until when ("hu"). With w, the part of the counter tc that is certainly
 // spent,
-// that is certainly spent,
 //
 //	w(s) >= tc - held    for every s >= rf
 //	w(s) >= tc           for every s >= hu
