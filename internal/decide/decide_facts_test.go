@@ -838,7 +838,7 @@ func TestPartialLimitsAreNotMended(t *testing.T) {
 		b := NewBucket(&Settings{DenyFor: 60_000, MaxShards: 32})
 		image := imageOf(0, 64, 0) // of shares without a token
 		if partial {
-			image.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
+			image.Partial = []table.PartialLimit{{Name: "x"}}
 		}
 		b.See(image, noon, Unsent)
 		k := b.lock()

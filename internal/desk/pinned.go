@@ -60,7 +60,7 @@ func without(costs, others []table.Cost) []table.Cost {
 func still(b table.Shard, costs []table.Cost) []table.Cost {
 	return slices.DeleteFunc(slices.Clone(costs), func(c table.Cost) bool {
 		return b.State.Index(c.Limit.Name) < 0 &&
-			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit.Name && p.HasTokens })
+			!slices.ContainsFunc(b.Partial, func(p table.PartialLimit) bool { return p.Name == c.Limit.Name })
 	})
 }
 

@@ -138,9 +138,7 @@ func limitsOf(b *table.Shard, im *image) {
 		if sl, ok := im.slot(l, b.Calendars); ok {
 			b.State.Slots = append(b.State.Slots, sl)
 		} else if l.has&(1<<tokens) != 0 {
-			b.Partial = append(b.Partial, table.PartialLimit{
-				Name: l.name, Tokens: l.v[tokens], Used: l.v[used], HasTokens: true,
-			})
+			b.Partial = append(b.Partial, table.PartialLimit{Name: l.name, Tokens: l.v[tokens], Used: l.v[used]})
 		}
 	}
 }

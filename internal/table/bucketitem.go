@@ -139,7 +139,7 @@ func (b *Shard) decodeLimits(it item.Item) error {
 			continue
 		}
 		if missing {
-			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: sl.Tokens, Used: sl.Used, HasTokens: true})
+			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: sl.Tokens, Used: sl.Used})
 		} else {
 			b.addSlot(&sl)
 		}

@@ -189,7 +189,8 @@ func (byLevel) charge(p *planned, i int) {
 		if j < 0 { // new to the item: if two charges add a limit of 10, only one may start it at 10
 			p.cond = append(p.cond, item.Absent(tk))
 		} else { // partly stored, without a line: a level of 4 is used only if it is still 4
-			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(p.c.Image.partial(sl.Name).Tokens)))
+			partial, _ := p.c.Image.partial(sl.Name)
+			p.cond = append(p.cond, item.Compare(tk, item.Eq, item.N(partial.Tokens)))
 		}
 		p.set(tk, item.N(p.stored.Slots[i].Tokens))
 		p.become(sl, bucket.Limit{})

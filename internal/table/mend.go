@@ -56,13 +56,12 @@ func isWanted(costs []Cost, name string) bool {
 }
 
 // partial returns the named limit if only part of it is stored.
-func (b Shard) partial(name string) PartialLimit {
-	for _, p := range b.Partial {
-		if p.Name == name {
-			return p
-		}
+func (b Shard) partial(name string) (PartialLimit, bool) {
+	i := slices.IndexFunc(b.Partial, func(p PartialLimit) bool { return p.Name == name })
+	if i < 0 {
+		return PartialLimit{}, false
 	}
-	return PartialLimit{}
+	return b.Partial[i], true
 }
 
 // drop removes full limits that are not wanted any more, with all their attributes. If such a limit

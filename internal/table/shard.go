@@ -33,13 +33,12 @@ type Shard struct {
 	Partial []PartialLimit
 }
 
-// PartialLimit is a limit with missing attributes. It has the level and the counter in millitokens,
-// if stored.
+// PartialLimit is a limit with missing attributes. It has the level, and the counter if that is
+// stored, in millitokens.
 type PartialLimit struct {
-	Name      string
-	Tokens    int64
-	Used      int64
-	HasTokens bool
+	Name   string
+	Tokens int64
+	Used   int64
 }
 
 // Calendars holds the attributes that an item stores for the calendars of its quotas.

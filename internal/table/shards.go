@@ -75,10 +75,10 @@ func Merge(b, other Shard, count int, now int64) []item.Write {
 // with returns the state with the whole share of a limit, if the shard does not store the limit and
 // one write can still name it.
 func (b Shard) with(s bucket.State, l bucket.Limit) bucket.State {
-	if s.Index(l.Name) >= 0 || b.partial(l.Name).HasTokens || l.Name == bucket.WCU || len(s.Slots) >= bucket.MaxSlots {
-		return s
+	_, partial := b.partial(l.Name)
+	if s.Index(l.Name) < 0 && !partial && l.Name != bucket.WCU && len(s.Slots) < bucket.MaxSlots {
+		s, _ = s.Adopt(l)
 	}
-	s, _ = s.Adopt(l)
 	return s
 }
 

@@ -74,7 +74,7 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 	})
 	edit("partial", func(b *Shard) {
 		for _, sl := range b.State.Slots {
-			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: -5, HasTokens: true})
+			b.Partial = append(b.Partial, PartialLimit{Name: sl.Name, Tokens: -5})
 		}
 		b.State.Slots, b.Generation = nil, 0
 	})

@@ -100,7 +100,7 @@ func TestRefillKeepsTheWriteMeterAboveHalf(t *testing.T) {
 
 func TestIncompleteLimitsAreCountedButNotRefilled(t *testing.T) {
 	c := spends(0, 1, 500)
-	c.New.Partial = []table.PartialLimit{{Name: "x", HasTokens: true}}
+	c.New.Partial = []table.PartialLimit{{Name: "x"}}
 	p := decide(t0+1000, c)
 	check.Equal(t, len(p.Refills)+len(p.Reshardings)+len(p.Lifetimes), 0, "plan %+v", p)
 }
