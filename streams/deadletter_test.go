@@ -11,8 +11,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
-// A batch from a stream without the needed images is stored as one object, whatever its view leaves
-// out, not as one per record; everything is acknowledged.
+// A batch from a stream without the needed images is stored as one object, not one per record,
+// whichever images are missing. All of it is acknowledged.
 func TestWrongViewsAreStoredOnce(t *testing.T) {
 	for view, left := range map[string][]string{
 		"KEYS_ONLY": {"NewImage", "OldImage"}, "NEW_IMAGE": {"OldImage"}, "OLD_IMAGE": {"NewImage"},
@@ -41,8 +41,8 @@ func TestWrongViewsAreStoredOnce(t *testing.T) {
 	}
 }
 
-// A malformed record without a creation time is stored under no day.
-func TestAMalformedRecordWithoutADay(t *testing.T) {
+// A malformed record without a creation time has no day in its key.
+func TestMalformedRecordsMayHaveNoDay(t *testing.T) {
 	for created, want := range map[int64]string{0: "malformed/undated/", t0: "malformed/year=2023/month=11/day=14/"} {
 		objects := kept([]stream.Malformed{{Sequence: "7", Created: created, Reason: "x", Raw: []byte("{}")}})
 		if len(objects) != 1 || !strings.HasPrefix(objects[0].Key, want) {

@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output of testdata/windows.txt")
 
-// The script in testdata/windows.txt tells stories: a comment says why, a block of
-// what was seen follows, then ---- and what Worst makes of it.
+// A block of testdata/windows.txt has a comment that says why, the observed rules and events,
+// then ---- and the result of Worst.
 //
 //	rule FROM TO CAPACITY AMOUNT PERIOD    a limit that may have been in force
 //	limit CAPACITY AMOUNT PERIOD           one that always was

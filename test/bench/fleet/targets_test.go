@@ -101,7 +101,7 @@ func slowTables() []slow {
 var trips = []time.Duration{4, 15, 60, 150}
 
 // TestSlowTables: if the table answers every call, however late, no result is unknown, and a denial
-// takes at most three round trips of that time.
+// takes at most three such round trips.
 func TestSlowTables(t *testing.T) {
 	for _, c := range slowTables() {
 		c.Warm, c.For = 10*time.Second, 30*time.Second

@@ -58,7 +58,7 @@ func TestParseFilterRefuses(t *testing.T) {
 		``, `[]`, `{}`, `{"eventName":"MODIFY"}`, `{"eventName":[]}`, `{"eventName":{}}`, `{"eventName":[["a"]]}`,
 		`{"eventName":[{"wildcard":"M*"}]}`, `{"eventName":[{"prefix":5}]}`, `{"eventName":[{"prefix":"a","suffix":"b"}]}`,
 		`{"eventName":[{}]}`, `{"n":[5]}`, `{"n":[null]}`, `{"$or":[{"n":["5"]},{"m":["5"]}]}`,
-		// what Lambda knows, and no pattern of the stack has
+		// Lambda supports these, but no pattern of the stack uses them.
 		`{"eventName":[{"suffix":"IFY"}]}`, `{"eventName":[{"anything-but":"MODIFY"}]}`,
 		`{"eventName":[{"exists":true}]}`, `{"n":[{"numeric":[">",1]}]}`, `{"eventName":[{"equals-ignore-case":"modify"}]}`,
 	} {

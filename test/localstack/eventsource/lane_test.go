@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
-// Records of these tests are named by their sequence numbers 1, 2, 3, ...
+// The records of these tests are numbered by their sequence numbers 1, 2, 3, ...
 func numbered(from, to int) []Record {
 	var out []Record
 	for i := from; i <= to; i++ {
@@ -58,7 +58,7 @@ func reportFirst(bad ...string) function {
 	}
 }
 
-// times makes f fail only in its first n invocations.
+// times makes f fail only in the first n invocations.
 func times(n int, f function) function {
 	return func(batch []Record) (string, bool) {
 		if n--; n < 0 {
@@ -190,7 +190,7 @@ func TestRecordsPastTheirAgeAreGivenUp(t *testing.T) {
 	l.add(70_000, batch...)
 	want := "drop 1,2 RecordAgeExceeded after 0; 3,4 ok"
 	check.Equal(t, drive(l, crashOn(), 70_000), want)
-	// A batch that fails for longer than the age ends by age, not by retries.
+	// A batch that fails for longer than the maximum age ends because of its age, not its retries.
 	s.RetryDelay = 2 * time.Second
 	l = &lane{settings: s}
 	l.add(1_000_000, numbered(5, 6)...)
@@ -246,8 +246,8 @@ func TestBatchesStayUnderSixMegabytes(t *testing.T) {
 	}
 }
 
-// delivered are the batches of a lane in which the first has trouble, and the first of which
-// have these outcomes; the others are successful.
+// delivered returns the batches of a lane. The first batch has trouble, and its first invocations
+// have these outcomes; all others succeed.
 func delivered(l *lane, trouble Trouble, outcomes ...outcome) string {
 	var got []string
 	var now int64
@@ -297,13 +297,13 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// A batch that is cut comes again all the same, whole, when its last part is processed.
+// A batch that was cut still comes again, whole, when its last part is processed.
 func TestDuplicatesOfABatchThatIsCut(t *testing.T) {
 	reported := func(done int) outcome { return outcome{done: done, failed: true} }
 	for _, tt := range []struct {
 		name    string
 		retries int
-		answers []outcome // of the first invocations; the others are successful
+		answers []outcome // of the first invocations; the others succeed
 		want    string
 	}{
 		{"in halves", -1, []outcome{wholeBatchFailed}, "1-4 1,2 3,4 1-4 5-8 1-4"},
@@ -355,7 +355,7 @@ func TestJudge(t *testing.T) {
 	check.Equal(t, judge(batch, []byte(`{}`), true, true), wholeBatchFailed, "function error")
 }
 
-// nameOf names a window in a story.
+// nameOf names a window in the output.
 func nameOf(w tumblingWindow) string {
 	if !w.open {
 		return "no window"

@@ -22,7 +22,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/runtimeapi"
 )
 
-// fixture is a table with a stream on one engine.
+// fixture is a table with a stream on one emulator.
 type fixture struct {
 	t      *testing.T
 	e      *engine.Engine
@@ -38,7 +38,7 @@ func newFixture(t *testing.T, kind engine.Kind) *fixture {
 	return &fixture{t: t, e: e, db: e.DynamoDB(), table: table.Name, stream: table.StreamARN}
 }
 
-// add raises the attribute n of an item by one.
+// add increments the attribute n of an item.
 func (f *fixture) add(pk string) {
 	f.t.Helper()
 	_, err := f.db.UpdateItem(f.t.Context(), &dynamodb.UpdateItemInput{
@@ -68,7 +68,7 @@ func (f *fixture) drain(m *Mapping) {
 	check.Must(f.t, m.Drain(ctx))
 }
 
-// seen collects what a function was given, by partition key.
+// seen collects the records of a function, by partition key.
 type seen struct {
 	mu      sync.Mutex
 	values  map[string][]string
@@ -136,7 +136,7 @@ func TestEveryChangeOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// TestPayloadsMatchLambda compares a whole event, volatile fields named.
+// TestPayloadsMatchLambda compares a whole event, with placeholders for volatile fields.
 func TestPayloadsMatchLambda(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestTroubleOnRealRecords(t *testing.T) {
 	for range 10 {
 		f.add("a")
 	}
-	// The hour until the first batch comes again is over when the second is done.
+	// The hour until the first batch is repeated has passed when the second is done.
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
 	m := f.start(Config{Settings: settings, Invoke: invoke, Inject: func(b Batch) Trouble {
@@ -299,7 +299,7 @@ func TestStartRefusesBadSettings(t *testing.T) {
 	}
 }
 
-// TestAWriteThatChangesNothingIsNoRecord holds both engines to what AWS does.
+// TestAWriteThatChangesNothingIsNoRecord: both emulators agree with AWS.
 func TestAWriteThatChangesNothingIsNoRecord(t *testing.T) {
 	for _, kind := range engine.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
