@@ -114,14 +114,8 @@ func (d *decoder) limitOf(im *image, name []byte) *limit {
 	if len(im.limits) >= searched {
 		return d.limitOfMany(im, name)
 	}
-	for i := im.last; i < len(im.limits); i++ {
-		if im.limits[i].name == string(name) {
-			im.last = i
-			return &im.limits[i]
-		}
-	}
-	for i := range min(im.last, len(im.limits)) {
-		if im.limits[i].name == string(name) {
+	for n := range im.limits { // from the last one found, to which the next attribute often belongs
+		if i := (im.last + n) % len(im.limits); im.limits[i].name == string(name) {
 			im.last = i
 			return &im.limits[i]
 		}
