@@ -3,7 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,36 +80,26 @@ func TestWritesWaitForTheUnitsOfEarlierOnes(t *testing.T) {
 }
 
 // A write that waits for its units ends with its invocation. Its error says that nothing was sent.
+// Units that would come after the end are left to other writes.
 func TestAWriteThatWaitsEndsWithItsInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pace{each: time.Second, next: time.Now().Add(time.Minute)}
-		ctx, cancel := context.WithCancel(t.Context())
+		p := &pace{each: time.Hour}
+		fails := func(ctx context.Context, cause error) {
+			failed, is := errors.AsType[*store.Failure](p.wait(ctx, 1))
+			if !is || failed.Kind != store.Unavailable || failed.Op != "pace" || !errors.Is(failed, cause) {
+				t.Errorf("%v, want %v", failed, cause)
+			}
+		}
+		ends, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		check.Must(t, p.wait(ends, 1))
+		begin, next := time.Now(), p.next
+		if fails(ends, context.DeadlineExceeded); time.Since(begin) > 0 || p.next != next {
+			t.Errorf("after %v, next at %v, want %v", time.Since(begin), p.next, next)
+		}
+		ends, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		err := p.wait(ctx, 1)
-		failed, is := errors.AsType[*store.Failure](err)
-		if !is || failed.Kind != store.Unavailable || failed.Op != "pace" || !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
-		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if err := p.wait(ctx, 1); err == nil || !strings.Contains(err.Error(), "pace") ||
-			!errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("units too late: %v", err)
-		}
-	})
-}
-
-// A write does not reserve units that would come after the end. They are left to other writes.
-func TestUnitsAreNotReservedAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		begin, p := time.Now(), &pace{each: time.Hour}
-		check.Must(t, p.wait(ctx, 1))
-		next := p.next
-		if err := p.wait(ctx, 1); store.KindOf(err) != store.Unavailable || time.Since(begin) > 0 || p.next != next {
-			t.Errorf("%v after %v, next at %v, want %v", err, time.Since(begin), p.next, next)
-		}
+		fails(ends, context.Canceled)
 	})
 }
 
