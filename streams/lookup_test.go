@@ -9,7 +9,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
@@ -108,63 +107,6 @@ func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
 		return l.old.List(ctx, q)
 	}
 	return l.Lister.List(ctx, q)
-}
-
-// An idle bucket is charged just before and just after a full hour. The second record is counted
-// while reads still show the table before the first. Such reads must not complete the finished
-// hour.
-func TestAnHourIsNotCompletedByAStaleRead(t *testing.T) {
-	const hour = 3_600_000
-	for seed := range uint64(8) {
-		w := newWorld(t, seed)
-		w.split(1)
-		lag := w.lag()
-		key := layout.BucketKey("ns", "a", "gpt", 0)
-		w.born(key, 100)
-		w.countRecords(w.last())
-		w.now += 10*hour - w.now%hour - 1000
-		w.put(key, 1, 110)
-		lag.remember()
-		w.countRecords(w.last())
-		w.now += 2000
-		w.put(key, 1, 120)
-		w.countRecords(w.last())
-		check.Equal(t, w.compare(), "", "seed %d", seed)
-	}
-}
-
-// A day is summed from hours that were just written, and a month from such days. Stale reads must
-// not count.
-func TestSumsIgnoreStaleReads(t *testing.T) {
-	for seed := range uint64(8) {
-		w := newWorld(t, seed)
-		w.split(1)
-		lag := w.lag()
-		key := layout.BucketKey("ns", "a", "gpt", 0)
-		w.now = t0 - t0%aDayLong + 60_000
-		begin := w.now
-		w.born(key, 10)
-		w.countRecords(w.last())
-		for used := int64(20); used <= 60; used += 10 {
-			lag.remember()
-			w.now += 60_000
-			w.put(key, 1, used)
-			w.countRecords(w.last())
-			for _, kind := range []usage.Window{usage.Daily, usage.Monthly} {
-				if got := w.rpm(kind, begin); got != used {
-					t.Fatalf("seed %d: %d in %s, want %d", seed, got, kind.Part(begin), used)
-				}
-			}
-		}
-		w.put(key, 1, 70)
-		late := w.last()
-		w.now += aDayLong
-		w.put(key, 1, 80)
-		w.countRecords(w.last())
-		lag.remember()
-		w.countRecords(late) // for the day before: all days are read
-		check.MustEqual(t, w.rpm(usage.Monthly, begin), 80, "seed %d: in the month", seed)
-	}
 }
 
 // last returns the newest record.

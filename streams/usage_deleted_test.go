@@ -21,7 +21,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -300,38 +299,6 @@ func TestUsageOfCountersBeyond64Bits(t *testing.T) {
 					check.Equal(t, all[0].Levels[0].Used, want.Int64(), "Peek: used")
 				})
 			}
-		}
-	}
-}
-
-// Thresholds of a quota with a counter beyond 64 bits are reported when they are reached.
-func TestThresholdsOfCountersBeyond64Bits(t *testing.T) {
-	for _, before := range []string{"9223372036854775000", "9223372036854799999", "99223372036854775000123"} {
-		r := newRig(t)
-		counter, _ := new(big.Int).SetString(before, 10)
-		var old item.Item
-		reached := 0
-		for n := range 41 { // of 40 tokens
-			s := budgetShard(0, 1)
-			s.State.Slots[s.State.Index("budget")].Tokens -= int64(n) * bucket.Milli
-			now := s.Item()
-			now["b_budget_tc"] = &types.AttributeValueMemberN{
-				Value: new(big.Int).Add(counter, big.NewInt(int64(n)*bucket.Milli)).String()}
-			if old != nil {
-				r.handle(streamtest.Payload(
-					streamtest.Record{Sequence: fmt.Sprint(100 + n), Created: t0, Old: old, New: now}))
-			}
-			old = now
-			if n == 20 || n == 32 || n == 40 {
-				reached++
-			}
-			told := 0
-			for _, it := range r.db.Items() {
-				if strings.HasPrefix(item.KeyOf(it).SK, "#QUOTA#") {
-					told++
-				}
-			}
-			check.MustEqual(t, told, reached, "from %s: reported after %d of 40 tokens", before, n)
 		}
 	}
 }

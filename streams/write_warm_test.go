@@ -38,17 +38,6 @@ func (r *rig) drain() (table.Shard, []byte) {
 	return before, payload
 }
 
-// D13, D2: one write credits every limit exactly.
-func TestRefillIsWrittenOnceAndExactly(t *testing.T) {
-	r := newRig(t)
-	before, payload := r.drain()
-	for range 2 { // the second delivery finds it refilled
-		check.MustEqual(t, r.handle(payload), done, "response")
-		check.Equal(t, r.bucket("e", 0).State.RF, r.now, "clock")
-		check.Equal(t, r.unfaithful(before), "")
-	}
-}
-
 // A refill is planned again after changes of others, and not repeated if others have refilled. It
 // is sent again if it was lost, and credited once if only its answer was lost.
 func TestRefillsSurviveConflictsAndLostAnswers(t *testing.T) {

@@ -147,29 +147,6 @@ func TestMalformedKeepsItsPayload(t *testing.T) {
 	}
 }
 
-func TestLayoutOfAPayloadDoesNotMatter(t *testing.T) {
-	text, err := os.ReadFile("testdata/malformed.txt")
-	check.Must(t, err)
-	for _, c := range strings.Split(string(text), "====\n") {
-		input, _, _ := strings.Cut(c, "----\n")
-		_, records, _ := strings.Cut(input, "\n")
-		payload := []byte(`{"Records":` + records + `}`)
-		var narrow, wide bytes.Buffer
-		if json.Compact(&narrow, payload) != nil || json.Indent(&wide, payload, "", "  ") != nil {
-			t.Fatal("script is not JSON")
-		}
-		a, b := mustDecode(t, narrow.Bytes()).Objects(), mustDecode(t, wide.Bytes()).Objects()
-		check.Equal(t, fmt.Sprint(a), fmt.Sprint(b), "objects differ with the layout of %s", input)
-	}
-}
-
-func mustDecode(t *testing.T, payload []byte) Batch {
-	t.Helper()
-	b, err := Decode(payload)
-	check.Must(t, err)
-	return b
-}
-
 // Attribute names are case-sensitive: "sk" is not the key.
 func TestAttributeNamesAreCaseSensitive(t *testing.T) {
 	for _, other := range []string{`"sk":{"S":"#STATE"}`, `"Sk":{"N":"1"}`, `"sK":7`} {

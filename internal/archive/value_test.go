@@ -47,29 +47,3 @@ func TestDepth(t *testing.T) {
 		}
 	}
 }
-
-// A value has one type, and a null is true. A map that looks like a tag is distinguished from one.
-func TestValuesHaveOneType(t *testing.T) {
-	for stored, want := range map[string]string{
-		`{}`:                                        `has 0 value types, not one`,
-		`{"S":"a","N":"1"}`:                         `has 2 value types, not one`,
-		`{"NULL":false}`:                            `is NULL false`,
-		`{"NULL":true}`:                             `null`,
-		`{"L":[{"S":"a"},{"N":"x"}]}`:               `[1] has "x" for a number`,
-		`{"M":{"a":{"NULL":false}}}`:                `["a"] is NULL false`,
-		`{"NS":["2","1","x"]}`:                      `has "x" for a number`,
-		`{"NS":["2","10"]}`:                         `{"$numbers":[10,2]}`,
-		`{"SS":["b","a"]}`:                          `{"$strings":["a","b"]}`,
-		`{"BS":["Yg==","YQ=="]}`:                    `{"$binaries":["YQ==","Yg=="]}`,
-		`{"B":"YQ=="}`:                              `{"$binary":"YQ=="}`,
-		`{"M":{"$binary":{"S":""}}}`:                `{"$map":{"$binary":""}}`,
-		`{"M":{"$strings":{"S":""}}}`:               `{"$map":{"$strings":""}}`,
-		`{"M":{"$numbers":{"S":""}}}`:               `{"$map":{"$numbers":""}}`,
-		`{"M":{"$binaries":{"S":""}}}`:              `{"$map":{"$binaries":""}}`,
-		`{"M":{"$map":{"M":{}}}}`:                   `{"$map":{"$map":{}}}`,
-		`{"M":{"$other":{"S":""}}}`:                 `{"$other":""}`,
-		`{"M":{"$map":{"S":""},"a":{"BOOL":true}}}`: `{"$map":"","a":true}`,
-	} {
-		check.Equal(t, plainly(t, stored), want, "%s is archived as", stored)
-	}
-}

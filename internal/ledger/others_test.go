@@ -10,66 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Another aggregator's counts are distinguished from ours, written with or without a look. If a
-// life ends unseen, they are unknown until the next look.
-func TestCountsOfOthersAreDistinguished(t *testing.T) {
-	apply := func(it item.Item, u Usage) item.Item {
-		t.Helper()
-		return applied(t, u.Update(), it)
-	}
-	mark := func(at int, rpm, tpm int64) Mark {
-		return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}, {"tpm", tpm}}, Gen: 3}
-	}
-	usage := func(rpm, tpm int64, m Move) Usage {
-		return Usage{Place: hour, Counts: []Count{{"rpm", rpm}, {"tpm", tpm}}, Events: 1, Moves: []Move{m}}
-	}
-	others := func(it item.Item, want ...Count) {
-		t.Helper()
-		if got := MarksOf(it).Others(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("others have counted %v, want %v", got, want)
-		}
-	}
-	// Counting begins at 100 and 0, and goes on twice without a look.
-	it := apply(nil, usage(5, 7, Move{To: mark(10, 105, 7)}))
-	others(it)
-	from := mark(20, 105, 7)
-	it = apply(it, usage(1, 2, Move{Counted: &from, To: mark(20, 106, 9)}))
-	others(it)
-	it["rpm"] = item.N(6 + 40)
-	others(it, Count{"rpm", 40})
-	from = mark(30, 106, 9)
-	it = apply(it, usage(4, 0, Move{Counted: &from, To: mark(30, 110, 9)}))
-	others(it, Count{"rpm", 40})
-
-	seen := MarksOf(it) // 25 of the 40 are before the mark
-	u := usage(3, 0, Move{To: mark(40, 138, 9)})
-	u.Seen, u.Others = &seen, []Count{{"rpm", 15}}
-	it = apply(it, u)
-	others(it, Count{"rpm", 15})
-
-	// In another life; 200 more were counted in the one before.
-	from = mark(50, 138, 9)
-	it = apply(it, usage(203, 0, Move{Counted: &from, To: mark(50, 3, 0)}))
-	others(it)
-	it["rpm"] = item.N(1000)
-	others(it)
-	seen = MarksOf(it)
-	u = usage(1, 1, Move{To: mark(60, 4, 1)})
-	u.Seen = &seen
-	it = apply(it, u)
-	others(it)
-	it["tpm"] = item.N(10_000)
-	if got := MarksOf(it).Others(); len(got) != 1 || got[0].Limit != "tpm" {
-		t.Errorf("others have counted %v after a look, want some of tpm", got)
-	}
-
-	// A snapshot of another aggregator is not written without a look.
-	foreign := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x", Counts: map[string]int64{"rpm": 9}}
-	if _, held, _ := usage(5, 7, Move{To: mark(10, 105, 7)}).Update().Apply(foreign.Item()); held {
-		t.Error("written without reading the snapshot")
-	}
-}
-
 // attempt applies a write of usage to a snapshot. It reports whether the condition held.
 func attempt(t *testing.T, snapshot *item.Item, seen *Marks, counts []Count, m Move) (held bool) {
 	t.Helper()
@@ -131,60 +71,6 @@ func TestNewLimitsJoinTheMarks(t *testing.T) {
 	}
 	if m, ok := MarksOf(it).Shard(0); !ok || !reflect.DeepEqual(m.Used, both) {
 		t.Errorf("the mark is %+v, %v, want %v", m, ok, both)
-	}
-}
-
-// An origin was given up, and given up again by a write between a look and its write. That look
-// does not restore it: otherwise our own counts would look like others'.
-func TestOriginsGivenUpAreNotRestoredFromAnOldLook(t *testing.T) {
-	var it item.Item
-	try := func(seen *Marks, shard int, counted int64, from *Mark, at int, rpm int64) (held bool) {
-		t.Helper()
-		return attempt(t, &it, seen, []Count{{"rpm", counted}}, Move{Shard: shard, Counted: from,
-			To: Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}})
-	}
-	counted := func(at int, rpm int64) *Mark {
-		return &Mark{At: PositionOf(1, fmt.Sprint(at)), Used: []Count{{"rpm", rpm}}, Gen: 3}
-	}
-	ok := try(nil, 0, 100, nil, 10, 100) && try(nil, 1, 200, nil, 11, 200)
-	ok = ok && try(nil, 1, 3, counted(20, 200), 20, 3) // another life
-	old := MarksOf(it)
-	ok = ok && try(nil, 1, 1, counted(30, 3), 30, 1) // and another
-	if !ok {
-		t.Fatal("a write was refused")
-	}
-	if try(&old, 0, 10, nil, 40, 110) {
-		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
-	}
-	if seen := MarksOf(it); !try(&seen, 0, 10, nil, 40, 110) || len(MarksOf(it).Others()) > 0 {
-		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
-	}
-}
-
-// A limit that began and vanished before the mark is counted, but in no mark. A write planned
-// before that does not mistake it for others' counts.
-func TestLimitsThatComeAndGoAreNotOthers(t *testing.T) {
-	var it item.Item
-	try := func(shard int, counts, used []Count, from *Mark, seen *Marks) (held bool) {
-		t.Helper()
-		return attempt(t, &it, seen, counts, Move{Shard: shard, Counted: from,
-			To: Mark{At: PositionOf(1, fmt.Sprint(10+len(it)+shard)), Used: used, Gen: 3}})
-	}
-	begun := []Count{{"rpm", 10}}
-	if !try(0, begun, begun, nil, nil) {
-		t.Fatal("refused")
-	}
-	old := MarksOf(it)
-	if !try(0, []Count{{"day", 88}, {"rpm", 1}}, []Count{{"rpm", 11}}, nil, &old) {
-		t.Fatal("refused")
-	}
-	later := func(seen Marks) bool {
-		return try(1, []Count{{"day", 38}, {"rpm", 5}}, []Count{{"day", 92}, {"rpm", 5}}, nil, &seen)
-	}
-	if later(old) {
-		t.Errorf("written after an old look: others have counted %v", MarksOf(it).Others())
-	} else if !later(MarksOf(it)) || len(MarksOf(it).Others()) > 0 {
-		t.Errorf("after a new look others have counted %v", MarksOf(it).Others())
 	}
 }
 

@@ -114,17 +114,6 @@ func TestCountsFallByMerges(t *testing.T) {
 	}
 }
 
-// A plan with old images learns the stored counts, and goes on with them.
-func TestPlansWithOldImagesGoOn(t *testing.T) {
-	s := shardsOf(map[int]int{0: 2, 1: 2})
-	p := shard.Shrink(s.image(t, 0), 1, s.image(t, 1))
-	s[bucketKey(1)] = shardsOf(map[int]int{1: 4})[bucketKey(1)] // it has split, and lost its sibling
-	steps := strings.Join(s.walk(t, p), ", ")
-	if want := "(merge 0), look 3, discount 1, merge 0"; steps != want || s.counts(t) != "0:1" {
-		t.Errorf("%s: %s, want %s", steps, s.counts(t), want)
-	}
-}
-
 // A refused discount learns from its first write what shard 0 is now, and goes on from that. Here
 // another process has reduced the count to four, on the way to two.
 func TestRefusedDiscountsGoOnFromShard0(t *testing.T) {

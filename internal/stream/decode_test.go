@@ -234,20 +234,6 @@ func TestAmbiguousRemaindersAreDropped(t *testing.T) {
 	}
 }
 
-func TestOtherRecordsAreIgnored(t *testing.T) {
-	b := sample("e", 0, 1)
-	config := item.Item{"PK": item.S("ns/ENTITY#e"), "SK": item.S("#CONFIG#r"), "ttl": item.S("odd")}
-	got := decode(t, streamtest.Payload(
-		streamtest.Record{Sequence: "1", Created: t0, Old: b.Item()},
-		streamtest.Record{Sequence: "2", Created: t0, New: config},
-		streamtest.Record{Sequence: "3", Created: t0, Old: b.Item(), New: take(b, 1, 1).Item()},
-	))
-	if got.Records != 3 || got.Ignored != 1 || len(got.Changes) != 2 || got.Changes[1].Sequence != "3" ||
-		len(got.Malformed) != 0 {
-		t.Errorf("batch %+v", got)
-	}
-}
-
 // W18: a bad record does not affect the others.
 func TestMalformedRecordsAreSetAsideOneByOne(t *testing.T) {
 	b := sample("e", 0, 1)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
@@ -148,42 +147,6 @@ func TestRefillsAreNotParts(t *testing.T) {
 	vanishes := grew("1", t0, 5, 5)
 	vanishes.Used = append(vanishes.Used, stream.Used{Limit: "tpm", Was: true})
 	check.Equal(t, len(Extend(nil, Fold([]stream.Change{vanishes}), Hourly)), 1, "parts of a removed limit")
-}
-
-// A part follows the previous one only if that one writes a snapshot. A new generation or a removal
-// alone writes none.
-func TestPartsFollowWrittenSnapshots(t *testing.T) {
-	hour := Hourly.Start(t0)
-	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
-	anew.New.Generation = anew.OldGeneration + 1
-	gone.Operation = stream.Remove
-	for name, c := range map[string]struct {
-		first   stream.Change
-		follows int64
-	}{"tokens": {grew("1", hour, 3, 5), hour}, "a generation": {anew, 0}, "a removal": {gone, 0}} {
-		next := grew("9", hour+hourMillis, 5, 7)
-		next.OldGeneration, next.New.Generation = c.first.New.Generation, c.first.New.Generation
-		if c.first.Operation == stream.Remove {
-			next = created("9", hour+hourMillis, 7)
-		}
-		parts := Extend(nil, Fold([]stream.Change{c.first, next}), Hourly)
-		if len(parts) != 2 || parts[1].Follows != c.follows {
-			t.Errorf("after %s: %+v", name, parts)
-		}
-	}
-}
-
-// Snapshots of other resources are not the bucket's own. A snapshot without a resource may be.
-func TestSnapshotsOfOtherResourcesAreNotOwn(t *testing.T) {
-	total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
-	of := func(resource string) item.Item {
-		it := item.Item{"SK": item.S(resource)}
-		if resource != "" {
-			it["resource"] = item.S(resource)
-		}
-		return it
-	}
-	check.Deep(t, total.Own([]item.Item{of("r"), of("r#2023"), of(""), of("R")}), []item.Item{of("r"), of("")})
 }
 
 // A second, naive way of counting: the records of one shard are counted one by one, each limit by

@@ -110,17 +110,6 @@ func TestOwedSumsInAnyOrderAreTheSame(t *testing.T) {
 	}
 }
 
-// A name with the same beginning as the previous one takes little space.
-func TestNamesWithACommonPrefixTakeLittleSpace(t *testing.T) {
-	var owed []Owed
-	for i := range 10 {
-		owed = append(owed, Owed{Bucket{"n", "r", strings.Repeat("x", 500) + strconv.Itoa(i)}, 7 * dayMillis})
-	}
-	if n := len(PackOwed(owed)); n > 600 {
-		t.Errorf("%d bytes", n)
-	}
-}
-
 // Records of known limits that are close to each other take little space, in any order.
 func TestRecordsCloseToEachOtherTakeLittleSpace(t *testing.T) {
 	var parts []Part
@@ -223,20 +212,6 @@ func TestAnyPartMayHaveTheOldestRecord(t *testing.T) {
 			s.Parts = append(s.Parts, Part{Oldest: at})
 		}
 		check.Equal(t, s.Oldest(), c.want, "%v", c.parts)
-	}
-}
-
-// Owed sums are sorted by bucket and window, without duplicates.
-func TestOwedSumsAreSorted(t *testing.T) {
-	want := []Owed{{Bucket{"m", "r", "e"}, 9}, {Bucket{"n", "q", "f"}, 7}, {Bucket{"n", "q", "f"}, 8},
-		{Bucket{"n", "r", "e"}, 7}, {Bucket{"n", "r", "f"}, 6}}
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 50 {
-		owed := append(slices.Clone(want), want[r.IntN(len(want))])
-		r.Shuffle(len(owed), func(i, j int) { owed[i], owed[j] = owed[j], owed[i] })
-		if got := MergeOwed(owed); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v", got, want)
-		}
 	}
 }
 

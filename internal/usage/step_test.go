@@ -47,32 +47,6 @@ func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 	}
 }
 
-// A run without growth needs the snapshot, to find how much of a removed limit is uncounted.
-// Together with a run with growth it is written at once.
-func TestRunsWithoutGrowthReadTheSnapshotFirst(t *testing.T) {
-	still, counts, removed := ran("1", "2", 5, 5), ran("1", "2", 3, 5), ran("1", "2", 5, 5)
-	still.Events, removed.Events, counts.Events = 0, 0, 0
-	removed.Gone = true
-	for _, c := range []struct {
-		name string
-		runs []Run // of a shard each
-		want Action
-	}{
-		{"nothing", []Run{still}, ReadCurrent},
-		{"a removal", []Run{removed}, Add},
-		{"tokens", []Run{counts}, Add},
-		{"one of two", []Run{still, counts}, Add},
-		{"one of two, in the other order", []Run{counts, still}, Add},
-	} {
-		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0)}
-		for shard, r := range c.runs {
-			total.Chains = append(total.Chains, Part{Shard: shard, Clock: t0, Runs: []Run{r}})
-		}
-		step := total.Next(Snapshots{})
-		check.Equal(t, step.Action, c.want, c.name)
-	}
-}
-
 // A write that continues from a snapshot's mark needs no read, whatever the life of the shard. It
 // is refused if the mark has other counters, or is of another life.
 func TestWritesContinueFromAMarkWithoutARead(t *testing.T) {
@@ -402,20 +376,6 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// Each bucket of a batch is decided separately: if two have one hot shard each, both double.
-func TestBucketsAreDecidedOneByOne(t *testing.T) {
-	hot := func(entity string) stream.Change {
-		c := spends(0, 1, 1)
-		c.New.Entity, c.New.State.Slots[2].Tokens, c.Created = entity, 999, t0+900
-		return c
-	}
-	p := decide(t0+5000, hot("e"), hot("f"))
-	if len(p.Reshardings) != 2 || !p.Reshardings[0].double || !p.Reshardings[1].double ||
-		p.Reshardings[0].Bucket() == p.Reshardings[1].Bucket() {
-		t.Errorf("%+v, want that both double", p.Reshardings)
-	}
-}
-
 // A run adds its growth to a mark. How much that is depends on what is known of the lives of the
 // shard and the limit.
 func TestRunsAddTheirGrowthToAMark(t *testing.T) {
@@ -463,42 +423,5 @@ func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 		if tpm, _ := ledger.CountOf(got, "tpm"); rpm != c.rpm || tpm != c.tpm {
 			t.Errorf("%s: %v, want %d and %d", c.name, got, c.rpm, c.tpm)
 		}
-	}
-}
-
-// A run is written if it counts something, or shows something new about its shard: another life, or
-// its removal. Any other run costs no write.
-func TestOnlyRunsWithNewsAreWritten(t *testing.T) {
-	at := func(n uint64) ledger.Position {
-		return ledger.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
-	}
-	fives := []ledger.Count{{Limit: "rpm", Tokens: 5}}
-	mark := ledger.Mark{At: at(1), Used: fives, Gen: 9}
-	gone := ledger.Mark{At: at(1), Gone: true, Gen: 9}
-	run := func(edit func(*Run)) Run {
-		r := Run{First: at(2), Last: at(2), From: fives, To: fives, FromGen: 9, ToGen: 9}
-		edit(&r)
-		return r
-	}
-	same := func(*Run) {}
-	leaves := func(r *Run) { r.Gone, r.From, r.To = true, nil, nil }
-	for _, c := range []struct {
-		name  string
-		mark  ledger.Mark
-		known bool
-		run   Run
-		want  bool
-	}{
-		{"nothing new", mark, true, run(same), false},
-		{"a record that is counted", mark, true, run(func(r *Run) { r.Events = 1 }), true},
-		{"two tokens more", mark, true, run(func(r *Run) { r.To = []ledger.Count{{Limit: "rpm", Tokens: 7}} }), true},
-		{"another life", mark, true, run(func(r *Run) { r.ToGen = 8 }), true},
-		{"it goes", mark, true, run(leaves), true},
-		{"it was removed before", gone, true, run(leaves), false},
-		{"no mark yet", ledger.Mark{}, false, run(func(r *Run) { r.ToGen = 8 }), false},
-		{"no mark yet, removed", ledger.Mark{}, false, run(leaves), false},
-		{"behind the mark", ledger.Mark{At: at(3), Used: fives, Gen: 9}, true, run(func(r *Run) { r.Events = 1 }), false},
-	} {
-		check.Equal(t, tallyOf(c.mark, c.known, []Run{c.run}).moved, c.want, c.name)
 	}
 }

@@ -100,18 +100,6 @@ func TestBatchesReportReachedThresholds(t *testing.T) {
 	}
 }
 
-// A batch causes no read for thresholds if no quota has reached one, or if a divided bucket has no
-// quotas.
-func TestBatchesWithoutThresholds(t *testing.T) {
-	for name, b := range map[string]table.Shard{
-		"little is spent": left(budget, 0, 1, 9_000), "a rate": left(limits()[0], 0, 1, 0),
-		"a rate, divided": left(limits()[0], 0, 2, 0), "a shard of it": left(limits()[0], 1, 2, 0),
-	} {
-		got := Decide(Fold([]stream.Change{shows(b, 1)}), t0, conf).Spendings
-		check.Equal(t, len(got), 0, "%s: %+v", name, got)
-	}
-}
-
 // A bucket above a threshold is checked again when it reaches the next one, when an hour begins,
 // and when it was divided.
 func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {

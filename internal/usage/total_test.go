@@ -1,15 +1,11 @@
 package usage
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -42,18 +38,6 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	check.Equal(t, got[0].last(), &changes[1], "the last change has not the highest sequence number")
 }
 
-// A stream that was enabled again starts its sequence numbers again. Its records come after all
-// records of the previous stream, whatever their order in a batch.
-func TestRecordsOfTwoStreams(t *testing.T) {
-	old, anew := change(0, "900", t0, 1), change(0, "5", t0, 2)
-	old.Stream, anew.Stream = 1, 2
-	for _, batch := range [][]stream.Change{{old, anew}, {anew, old}} {
-		if got := Fold(batch); len(got) != 1 || got[0].last().Sequence != "5" {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
 // A bucket's part of a batch resumes at the lowest sequence number of all its shards, compared as
 // numbers: 9 comes before 10. A lower number of another stream may come later.
 func TestLowestSequenceNumber(t *testing.T) {
@@ -72,47 +56,6 @@ func TestLowestSequenceNumber(t *testing.T) {
 			got := Firsts(histories)
 			check.Equal(t, got[ner], want, "of %v", sequences)
 			check.Equal(t, got[bucketOf(other.New)], "1", "the other bucket")
-		}
-	}
-}
-
-func randomChanges(r *rand.Rand, n int) []stream.Change {
-	out := make([]stream.Change, n)
-	for i := range out {
-		out[i] = change(r.IntN(3), fmt.Sprint(r.IntN(200)), t0+int64(r.IntN(5_000_000)), int64(r.IntN(9)-2))
-		out[i].New.Entity = string(rune('a' + r.IntN(3)))
-	}
-	for i := range out { // equal records are equal
-		for j := range i {
-			a, b := &out[i], out[j]
-			if a.Sequence == b.Sequence && a.New.Entity == b.New.Entity && a.New.State.Shard == b.New.State.Shard {
-				*a = b
-			}
-		}
-	}
-	return out
-}
-
-func show(histories []History) string {
-	var out strings.Builder
-	for _, b := range histories {
-		fmt.Fprintf(&out, "%s/%s/%s/%d:", b.Namespace, b.Entity, b.Resource, b.Shard)
-		for _, c := range b.Changes {
-			fmt.Fprintf(&out, " %s %d %d", c.Sequence, c.Created, c.Used[0].Milli)
-		}
-		out.WriteByte('\n')
-	}
-	return out.String()
-}
-
-func TestFoldDoesNotDependOnTheOrderOfBuckets(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	for range 500 {
-		all := randomChanges(r, 1+r.IntN(20))
-		want := show(Fold(all))
-		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		if got := show(Fold(all)); got != want {
-			t.Fatalf("shuffled\n%s\nin order\n%s", got, want)
 		}
 	}
 }
@@ -216,26 +159,5 @@ func TestOneQueryFindsTenSnapshots(t *testing.T) {
 	total.Start = Hourly.Start(at) - 12*hourMillis // two are left, without those of another resource
 	if page, err := db.List(t.Context(), total.PreviousQuery()); err != nil || len(page.Items) != 2 {
 		t.Errorf("%d of the first two snapshots, %v", len(page.Items), err)
-	}
-}
-
-// Of the query's results, one is the total's own snapshot, and those of its kind are earlier ones.
-// A day is neither.
-func TestQueriesSeparateSnapshotsByKind(t *testing.T) {
-	snapshot := func(w Window, hours int64) item.Item {
-		start := w.Start(t0 - hours*hourMillis)
-		return ledger.Snapshot{Namespace: "n", Entity: "e", Resource: "r", Window: string(w), Part: w.Part(start),
-			Start: layout.Timestamp(start)}.Item()
-	}
-	total := hourOf(Part{})
-	items := []item.Item{snapshot(Hourly, 0), snapshot(Hourly, 1), snapshot(Daily, 0), snapshot(Hourly, 5)}
-	got := total.Sift(items)
-	if !got.Known || !got.PreviousKnown || len(got.Seen) != 4 || item.KeyOf(got.Current) != total.Key() ||
-		len(got.Previous) != 2 || startOf(got.Previous[0]) != total.Start-hourMillis ||
-		startOf(got.Previous[1]) != total.Start-5*hourMillis {
-		t.Errorf("%+v", got)
-	}
-	if got := total.Sift(items[1:]); got.Current != nil || len(got.Previous) != 2 {
-		t.Errorf("without its own: %+v", got)
 	}
 }
