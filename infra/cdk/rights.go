@@ -76,7 +76,7 @@ func (l *Limiter) whereRightsGo(grantee awsiam.IGrantable) awsiam.IGrantable {
 	if p, ok := l.Node().TryFindChild(jsii.String(id)).(awsiam.Policy); ok {
 		return p
 	}
-	return l.newRights(id, "grants", of)
+	return l.newRights(id, "grants-"+(*of.Node().Addr())[:8], of) // one role may be imported twice
 }
 
 // waitsFor reports whether the limiter's stack is deployed after another one, because the

@@ -149,3 +149,25 @@ func TestTwoLimitersGiveRightsToOneRole(t *testing.T) {
 		}
 	}
 }
+
+// A role that is imported twice gets two policies with two names, otherwise the second would replace
+// the first.
+func TestOneRoleIsImportedTwice(t *testing.T) {
+	s := newStacks(t)
+	s.props.Key = s.key(s.platform, "Key")
+	l := cdk.New(s.limits, "Limits", &s.props)
+	for _, id := range []string{"Writer", "Reader"} {
+		arn := jsii.String("arn:aws:iam::123456789012:role/app")
+		l.Grant(awsiam.Role_FromRoleArn(s.platform, jsii.String(id), arn, nil), cdk.Acquire)
+	}
+	check.Must(t, s.synth())
+	names := map[string]bool{}
+	for _, after := range strings.Split(s.template(t, "Limits")["AWS::IAM::Policy"], `"PolicyName":`)[1:] {
+		name, _, _ := strings.Cut(after, `"Roles"`)
+		check.Equal(t, names[name], false, name)
+		names[name] = true
+	}
+	if len(names) < 2 {
+		t.Errorf("%d policies, want two for the role", len(names))
+	}
+}
