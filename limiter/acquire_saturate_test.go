@@ -130,16 +130,17 @@ func TestSmallBursts(t *testing.T) {
 				ls = append(ls, w.process(Options{}))
 			}
 			stored := c.limit.stored()
-			exact := buckettest.NewReference(bucket.Rate{Capacity: stored.Capacity, Amount: stored.Amount,
-				Period: stored.Period}, w.now.Load())
+			exact := buckettest.NewExact(stored.Capacity, 0, bucket.Rate{Capacity: stored.Capacity, Amount: stored.Amount,
+				Period: stored.Period})
 			mean := float64(c.limit.Period) / float64(c.limit.Refill) / c.load
 			at, granted, due := float64(w.now.Load()), 0, 0
 			w.db.ResetStats()
 			for range 1500 {
 				at += r.ExpFloat64() * mean / float64(time.Millisecond)
+				exact = exact.After(int64(at) - w.now.Load())
 				w.now.Store(int64(at))
-				if exact.Level(w.now.Load()).Cmp(buckettest.Milli(1000)) >= 0 {
-					exact.Take(w.now.Load(), 1000)
+				if exact.Covers(1000) {
+					exact.Level.Sub(exact.Level, buckettest.Milli(1000))
 					due++
 				}
 				switch _, err := ls[r.IntN(len(ls))].Acquire(t.Context(), asks(Costs{c.limit.Name: 1}, c.limit)); {
