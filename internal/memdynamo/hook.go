@@ -59,10 +59,11 @@ func Fail(kind store.Kind) error {
 
 var errInjected = errors.New("injected failure")
 
-// call runs f under control of the hook.
-func (db *DB) call(ctx context.Context, op Op, f func() error) error {
+// call runs f under control of the hook. The result is zero if the caller gets an error.
+func call[T any](ctx context.Context, db *DB, op Op, f func() (T, error)) (out T, err error) {
+	var none T
 	if err := ctx.Err(); err != nil {
-		return refuse(op.Name, err)
+		return none, refuse(op.Name, err)
 	}
 	db.mu.Lock()
 	hook := db.Hook
@@ -75,33 +76,19 @@ func (db *DB) call(ctx context.Context, op Op, f func() error) error {
 	if !apply && injected == nil {
 		injected = errors.New("not carried out")
 	}
-	var err error
 	if apply {
-		err = f()
+		out, err = f()
 	} else {
 		db.lock().stats.count(op.Name)
 		db.mu.Unlock()
 	}
 	if gone := ctx.Err(); gone != nil {
-		return lost(op, gone)
+		return none, lost(op, gone)
 	}
-	if injected == nil {
-		return err
+	if injected != nil {
+		return none, asFailure(op, apply, injected)
 	}
-	return asFailure(op, apply, injected)
-}
-
-// called is call for a function with a result, which is zero if the caller gets an error.
-func called[T any](ctx context.Context, db *DB, op Op, f func() (T, error)) (out T, err error) {
-	err = db.call(ctx, op, func() (err error) {
-		out, err = f()
-		return err
-	})
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return out, nil
+	return out, err
 }
 
 func lost(op Op, err error) error {

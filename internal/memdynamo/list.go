@@ -19,14 +19,14 @@ const maxPage = 1 << 20
 // List implements [store.Lister]. Index GSI1 projects whole items, the others only keys; see
 // [DB.ProjectAll]. All are always consistent.
 func (db *DB) List(ctx context.Context, q item.Query) (item.Page, error) {
-	return called(ctx, db, Op{Name: Query, Query: q}, func() (item.Page, error) { return db.query(q) })
+	return call(ctx, db, Op{Name: Query, Query: q}, func() (item.Page, error) { return db.query(q) })
 }
 
 // Remove implements [store.Lister], with 25 items per call.
 func (db *DB) Remove(ctx context.Context, keys ...item.Key) error {
 	for some := range slices.Chunk(keys, 25) {
-		err := db.call(ctx, Op{Name: BatchWriteItem, Keys: some}, func() error { return db.remove(some) })
-		if err != nil {
+		op := Op{Name: BatchWriteItem, Keys: some}
+		if _, err := call(ctx, db, op, func() (any, error) { return nil, db.remove(some) }); err != nil {
 			return err
 		}
 	}

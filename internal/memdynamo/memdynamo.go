@@ -94,15 +94,15 @@ func (b bare) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]it
 
 // Write implements [store.Store].
 func (db *DB) Write(ctx context.Context, w item.Write) (item.Item, error) {
-	return called(ctx, db, Op{Name: opName(w), Writes: []item.Write{w}},
+	return call(ctx, db, Op{Name: opName(w), Writes: []item.Write{w}},
 		func() (item.Item, error) { return db.write(w) })
 }
 
 // Transact implements [store.Store].
 func (db *DB) Transact(ctx context.Context, token string, writes []item.Write) error {
-	return db.call(ctx, Op{Name: TransactWriteItems, Token: token, Writes: writes}, func() error {
-		return db.transact(token, writes)
-	})
+	_, err := call(ctx, db, Op{Name: TransactWriteItems, Token: token, Writes: writes},
+		func() (any, error) { return nil, db.transact(token, writes) })
+	return err
 }
 
 // Read implements [store.Store]. It is always consistent.
@@ -110,7 +110,7 @@ func (db *DB) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]it
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	return called(ctx, db, Op{Name: BatchGetItem, Keys: keys, Consistent: consistent},
+	return call(ctx, db, Op{Name: BatchGetItem, Keys: keys, Consistent: consistent},
 		func() ([]item.Item, error) { return db.read(consistent, keys) })
 }
 
