@@ -83,10 +83,7 @@ func (w *world) close() {
 	if w.proxy != nil {
 		w.proxy.Stop()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	// Best effort: a started engine loses everything when it ends.
-	_, _ = w.raw.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &w.table})
+	_ = w.direct.Remove(w.table) // a started engine loses everything when it ends
 }
 
 func (w *world) now() time.Time          { return time.UnixMilli(w.clock.Load()) }

@@ -150,12 +150,14 @@ type tally interface {
 func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
 	warm, counted := newOutcome(len(processes)), newOutcome(len(processes))
-	requests := workers{next: make(chan func())}
-	begin := time.Now()
-	exact := newIdeal(c.Bucket.rates(), begin.UnixMilli())
-	into, pick := warm, c.picker(rng, len(processes))
+	begin, requests := time.Now(), workers{next: make(chan func())}
+	exact, pick, into := newIdeal(c.Bucket.rates(), begin.UnixMilli()), c.picker(rng, len(processes)), warm
+	gap := rng.ExpFloat64 // until the next arrival, in means
+	if c.Smooth {
+		gap = func() float64 { return 1 }
+	}
 	for at := begin; ; {
-		at = at.Add(time.Duration(c.gap(rng) / c.perSecond() * float64(time.Second)))
+		at = at.Add(time.Duration(gap() / c.perSecond() * float64(time.Second)))
 		if into == warm && at.Sub(begin) > c.Warm {
 			time.Sleep(time.Until(begin.Add(c.Warm)))
 			t.reset()
@@ -187,7 +189,8 @@ func (c Case) arrive(ctx context.Context, processes []process, t tally) Result {
 			into.record(who, begin, tokens, after, p(ctx, tokens))
 		})
 	}
-	requests.end()
+	requests.under.Wait()
+	close(requests.next)
 	t.result(&counted.Result)
 	time.Sleep(10 * time.Second) // for work that no caller waits for
 	if c.Options.Ahead > 0 {     // the counters of the table are ahead of the grants
@@ -225,20 +228,6 @@ func (w *workers) Go(f func()) {
 			}
 		}()
 	}
-}
-
-// end waits for all functions and ends the goroutines.
-func (w *workers) end() {
-	w.under.Wait()
-	close(w.next)
-}
-
-// gap returns the time until the next arrival, in means.
-func (c Case) gap(rng *rand.Rand) float64 {
-	if c.Smooth {
-		return 1
-	}
-	return rng.ExpFloat64()
 }
 
 // Run runs the case. It must be called inside a bubble of testing/synctest.

@@ -105,17 +105,13 @@ type low struct {
 
 func (l low) mean() float64 { return l.sum / float64(max(l.n, 1)) }
 
-// always returns the rules of a constant rate.
-func always(r bucket.Rate) []loadcheck.Rule {
-	return loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
-}
-
 // excess returns the worst excess over all windows and limits, in tokens, for events in millitokens
 // by limit. See [loadcheck.Bound] for kept.
 func excess(rates []bucket.Rate, kept bool, events [][]loadcheck.Event) float64 {
 	worst := math.Inf(-1)
 	for i, r := range rates {
-		w, err := loadcheck.Worst(loadcheck.Bound{Rules: always(r), Kept: kept}, events[i])
+		rules := loadcheck.InForce([]loadcheck.Rule{{Capacity: r.Capacity, Amount: r.Amount, Period: r.Period}})
+		w, err := loadcheck.Worst(loadcheck.Bound{Rules: rules, Kept: kept}, events[i])
 		if err != nil {
 			panic("bug: " + err.Error())
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -77,13 +78,19 @@ func (e *Engine) Table(t testing.TB) limitertable.Description {
 	return d
 }
 
-// RemoveTable deletes the table; for t.Cleanup. A missing table is not an error.
+// RemoveTable deletes the table; for t.Cleanup.
 func (e *Engine) RemoveTable(t testing.TB, table string) {
 	t.Helper()
+	check.NoError(t, e.Remove(table))
+}
+
+// Remove deletes the table. A missing one is not an error.
+func (e *Engine) Remove(table string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), emulator.Limit)
 	defer cancel()
 	_, err := e.DynamoDB().DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: aws.String(table)})
 	if err != nil && !strings.Contains(err.Error(), "ResourceNotFound") {
-		t.Errorf("delete table %q: %v", table, err)
+		return fmt.Errorf("delete table %q: %w", table, err)
 	}
+	return nil
 }

@@ -11,9 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
@@ -118,14 +115,12 @@ func (r *runner) tableFor(ctx context.Context) (name string, drop func(), err er
 		return r.table, func() {}, nil
 	}
 	name = engine.UniqueName("invoke")
-	db := r.engine.DynamoDB()
-	if _, err := limitertable.Create(ctx, db, name); err != nil {
+	if _, err := limitertable.Create(ctx, r.engine.DynamoDB(), name); err != nil {
 		return "", nil, err
 	}
 	return name, func() {
-		in := &dynamodb.DeleteTableInput{TableName: aws.String(name)}
-		if _, err := db.DeleteTable(context.WithoutCancel(ctx), in); err != nil {
-			fmt.Fprintf(r.out, "table %q was not removed: %v\n", name, err)
+		if err := r.engine.Remove(name); err != nil {
+			fmt.Fprintln(r.out, err)
 		}
 	}, nil
 }
