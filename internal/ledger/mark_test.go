@@ -170,6 +170,24 @@ func TestMarksOfManyShardsFitOneUnit(t *testing.T) {
 	}
 }
 
+// Marks do not count without the legend, which names their limits.
+func TestMarksNeedTheirLegend(t *testing.T) {
+	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
+	if m, ok := MarksOf(it).Shard(0); !ok || len(m.Used) != 3 {
+		t.Fatalf("%+v %v", m, ok)
+	}
+	delete(it, attrLegend)
+	if m, ok := MarksOf(it).Shard(0); ok {
+		t.Errorf("without a legend: %+v", m)
+	}
+	if m, ok := MarksOf(it).Shard(3); ok {
+		t.Errorf("of a removed shard, without a legend: %+v", m)
+	}
+	if m, ok := MarksOf(it).Shard(1); ok {
+		t.Errorf("of a shard without a mark: %+v", m)
+	}
+}
+
 // The limits of a snapshot are the names of its numbers. Some numbers are something else, so limits
 // with those names have a leading underscore.
 func TestLimitsAreReadFromTheirAttributes(t *testing.T) {

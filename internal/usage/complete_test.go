@@ -50,6 +50,19 @@ func TestTokensCountedByOthersAreNotCountedAgain(t *testing.T) {
 	}
 }
 
+// The same if a shard is known only to have taken 12 tokens since its creation: others may have
+// counted some of them.
+func TestOthersMayHaveCountedSinceACreation(t *testing.T) {
+	for others, want := range map[int64]int64{0: 112, 4: 112, 12: 112, 20: 120} {
+		it := counted(next(t, Snapshots{}, Add, created("10", Hourly.Start(t0), 100)), others)
+		at := justBefore(ran("20", "30", 12, 15))
+		at.Born, at.whole = true, true
+		total := hourOf(Part{Shard: 1, Runs: []Run{at}})
+		step := total.Next(Snapshots{Known: true, PreviousKnown: true, Whole: true, Sure: true, Current: it})
+		check.Equal(t, ledger.AmountOf(applied(t, step.Update, it)).Tokens["rpm"], want, "%d by others", others)
+	}
+}
+
 // The same if the next record is in the next hour: the previous hour gets the part of the 7 that
 // others have not counted.
 func TestEarlierHoursAreCompletedWithUncountedTokens(t *testing.T) {

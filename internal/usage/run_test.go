@@ -149,6 +149,29 @@ func TestRefillsAreNotParts(t *testing.T) {
 	check.Equal(t, len(Extend(nil, Fold([]stream.Change{vanishes}), Hourly)), 1, "parts of a removed limit")
 }
 
+// A part follows the previous one only if that one writes a snapshot. A new generation or a removal
+// alone writes none.
+func TestPartsFollowWrittenSnapshots(t *testing.T) {
+	hour := Hourly.Start(t0)
+	anew, gone := grew("1", hour, 5, 5), grew("1", hour, 5, 5)
+	anew.New.Generation = anew.OldGeneration + 1
+	gone.Operation = stream.Remove
+	for name, c := range map[string]struct {
+		first   stream.Change
+		follows int64
+	}{"tokens": {grew("1", hour, 3, 5), hour}, "a generation": {anew, 0}, "a removal": {gone, 0}} {
+		next := grew("9", hour+hourMillis, 5, 7)
+		next.OldGeneration, next.New.Generation = c.first.New.Generation, c.first.New.Generation
+		if c.first.Operation == stream.Remove {
+			next = created("9", hour+hourMillis, 7)
+		}
+		parts := Extend(nil, Fold([]stream.Change{c.first, next}), Hourly)
+		if len(parts) != 2 || parts[1].Follows != c.follows {
+			t.Errorf("after %s: %+v", name, parts)
+		}
+	}
+}
+
 // A second, naive way of counting: the records of one shard are counted one by one, each limit by
 // the difference to its last record. Limits come and go, the shard is removed and created again,
 // generations change, tokens are given back, and records that do none of this are lost.

@@ -425,3 +425,41 @@ func TestRunsAddTheirGrowthToAMark(t *testing.T) {
 		}
 	}
 }
+
+// A run is written if it counts something, or shows something new about its shard: another life, or
+// its removal. Any other run costs no write.
+func TestOnlyRunsWithNewsAreWritten(t *testing.T) {
+	at := func(n uint64) ledger.Position {
+		return ledger.PositionOf(t0/1000, "44215845000000000000000001").Plus(n)
+	}
+	fives := []ledger.Count{{Limit: "rpm", Tokens: 5}}
+	mark := ledger.Mark{At: at(1), Used: fives, Gen: 9}
+	gone := ledger.Mark{At: at(1), Gone: true, Gen: 9}
+	ahead := ledger.Mark{At: at(3), Used: fives, Gen: 9}
+	run := func(edit func(*Run)) Run {
+		r := Run{First: at(2), Last: at(2), From: fives, To: fives, FromGen: 9, ToGen: 9}
+		edit(&r)
+		return r
+	}
+	same := func(*Run) {}
+	leaves := func(r *Run) { r.Gone, r.From, r.To = true, nil, nil }
+	for _, c := range []struct {
+		name  string
+		mark  ledger.Mark
+		known bool
+		run   Run
+		want  bool
+	}{
+		{"nothing new", mark, true, run(same), false},
+		{"a record that is counted", mark, true, run(func(r *Run) { r.Events = 1 }), true},
+		{"two tokens more", mark, true, run(func(r *Run) { r.To = []ledger.Count{{Limit: "rpm", Tokens: 7}} }), true},
+		{"another life", mark, true, run(func(r *Run) { r.ToGen = 8 }), true},
+		{"it goes", mark, true, run(leaves), true},
+		{"it was removed before", gone, true, run(leaves), false},
+		{"no mark yet", ledger.Mark{}, false, run(func(r *Run) { r.ToGen = 8 }), false},
+		{"no mark yet, removed", ledger.Mark{}, false, run(leaves), false},
+		{"behind the mark", ahead, true, run(func(r *Run) { r.Events = 1 }), false},
+	} {
+		check.Equal(t, tallyOf(c.mark, c.known, []Run{c.run}).moved, c.want, c.name)
+	}
+}

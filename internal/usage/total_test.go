@@ -38,6 +38,18 @@ func TestFoldOrdersBySequenceAndDropsDuplicates(t *testing.T) {
 	check.Equal(t, got[0].last(), &changes[1], "the last change has not the highest sequence number")
 }
 
+// A stream that was enabled again starts its sequence numbers again. Its records come after all
+// records of the previous stream, whatever their order in a batch.
+func TestRecordsOfTwoStreams(t *testing.T) {
+	old, anew := change(0, "900", t0, 1), change(0, "5", t0, 2)
+	old.Stream, anew.Stream = 1, 2
+	for _, batch := range [][]stream.Change{{old, anew}, {anew, old}} {
+		if got := Fold(batch); len(got) != 1 || got[0].last().Sequence != "5" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // A bucket's part of a batch resumes at the lowest sequence number of all its shards, compared as
 // numbers: 9 comes before 10. A lower number of another stream may come later.
 func TestLowestSequenceNumber(t *testing.T) {
