@@ -126,14 +126,10 @@ func same(a, b constructs.IConstruct) bool { return *a.Node().Path() == *b.Node(
 func (p *Props) texts() (out []string) {
 	option.Walk(p, func(_ reflect.StructField, is reflect.Value) { out = append(out, fmt.Sprint(is)) })
 	add := func(s *string) { out = append(out, *s) }
-	if p.Key != nil {
-		add(p.Key.KeyArn())
-	}
-	if p.LogKey != nil {
-		add(p.LogKey.KeyArn())
-	}
-	if p.EnvironmentKey != nil {
-		add(p.EnvironmentKey.KeyArn())
+	for _, key := range p.keys() {
+		if key.is != nil {
+			add(key.is.KeyArn())
+		}
 	}
 	for _, role := range []awsiam.IRole{p.Aggregator.Role, p.Archiver.Role, p.Setup.Role} {
 		if role != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -89,6 +90,12 @@ func TestTwoStacksCanBeDeployedInAnOrder(t *testing.T) {
 					&awsiam.PolicyStatementProps{Actions: jsii.Strings("*"), Resources: jsii.Strings("*")})}})
 		}, usual, "Limits"},
 		{"a table", func(s *stacks) { s.props.ExistingTable = existing(s.platform, nil) }, usual, "Limits"},
+		{"the key of a table of a third stack", func(s *stacks) {
+			tables := awscdk.NewStack(s.app, jsii.String("Tables"), nil)
+			s.props.ExistingTable = existing(tables, func(p *awsdynamodb.TableProps) {
+				p.Encryption, p.EncryptionKey = awsdynamodb.TableEncryption_CUSTOMER_MANAGED, s.key(s.platform, "Key")
+			})
+		}, usual, "Limits"},
 		{"a text", func(s *stacks) {
 			s.props.TableName = "limits-" + *s.topic("Named").TopicName()
 		}, usual, "Limits"},

@@ -27,10 +27,10 @@ func (p *Props) Validate() error {
 		problems = append(problems, errors.New("ExistingTable: it has no stream that the functions could read: give the "+
 			"ARN of its stream (awsdynamodb.Table_FromTableAttributes), or turn both functions off"))
 	}
-	for field, key := range map[string]awskms.IKey{"Key": p.Key, "LogKey": p.LogKey, "EnvironmentKey": p.EnvironmentKey} {
-		if alias, ok := key.(awskms.IAlias); ok {
+	for _, key := range p.keys() {
+		if alias, ok := key.is.(awskms.IAlias); ok {
 			problems = append(problems, fmt.Errorf("%s: %s is an alias: want its key, IAM grants nothing on an alias",
-				field, *alias.AliasName()))
+				key.field, *alias.AliasName()))
 		}
 	}
 	problems = append(problems, p.alerts()...)
@@ -62,6 +62,21 @@ func (p *Props) Validate() error {
 	}
 	_, err := p.declared()
 	return errors.Join(append(problems, err)...)
+}
+
+// fieldKey is the customer key of a field, nil for none.
+type fieldKey struct {
+	field string
+	is    awskms.IKey
+}
+
+// keys returns the customer keys of all fields.
+func (p *Props) keys() []fieldKey {
+	keys := []fieldKey{{"Key", p.Key}, {"LogKey", p.LogKey}, {"EnvironmentKey", p.EnvironmentKey}}
+	if p.ExistingTable != nil {
+		keys = append(keys, fieldKey{"ExistingTable.EncryptionKey", p.ExistingTable.EncryptionKey()})
+	}
+	return keys
 }
 
 // maxThresholds bounds the text of thresholds, because Lambda limits a function's environment.

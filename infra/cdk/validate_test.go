@@ -2,10 +2,12 @@ package cdk_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -106,21 +108,45 @@ func TestAlertsGoToOneTarget(t *testing.T) {
 	}
 }
 
-// Policies need keys, not aliases: permissions for an alias have no effect.
+// Policies need keys, not aliases: permissions for an alias have no effect. Several aliases are named
+// in the order of the fields.
 func TestKeysAreNotAliases(t *testing.T) {
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Keys"), nil)
 	made := awskms.NewKey(stack, jsii.String("Made"), nil)
-	for _, alias := range []awskms.IAlias{
+	encrypted := func(id string, key awskms.IKey) [3]awsdynamodb.ITable {
+		hash := &awsdynamodb.Attribute{Name: jsii.String("PK"), Type: awsdynamodb.AttributeType_STRING}
+		return [3]awsdynamodb.ITable{
+			awsdynamodb.NewTable(stack, jsii.String(id), &awsdynamodb.TableProps{PartitionKey: hash, EncryptionKey: key,
+				Stream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES}),
+			awsdynamodb.NewTableV2(stack, jsii.String(id+"V2"), &awsdynamodb.TablePropsV2{PartitionKey: hash,
+				Encryption:   awsdynamodb.TableEncryptionV2_CustomerManagedKey(key, nil),
+				DynamoStream: awsdynamodb.StreamViewType_NEW_AND_OLD_IMAGES}),
+			awsdynamodb.Table_FromTableAttributes(stack, jsii.String(id+"Imported"), &awsdynamodb.TableAttributes{
+				TableName: jsii.String("limits"), EncryptionKey: key,
+				TableStreamArn: jsii.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits/stream/1")}),
+		}
+	}
+	for i, alias := range []awskms.IAlias{
 		made.AddAlias(jsii.String("alias/made")),
 		awskms.Alias_FromAliasName(stack, jsii.String("Imported"), jsii.String("alias/imported")),
 	} {
+		says := " " + *alias.AliasName() + " is an alias"
 		for field, props := range map[string]cdk.Props{
 			"Key": {Key: alias}, "LogKey": {Key: made, LogKey: alias}, "EnvironmentKey": {EnvironmentKey: alias},
 		} {
-			check.Says(t, props.Validate(), field+": "+*alias.AliasName()+" is an alias")
+			check.Says(t, props.Validate(), field+":"+says)
+		}
+		for _, table := range encrypted(fmt.Sprint("Table", i), alias) {
+			props := cdk.Props{ExistingTable: table}
+			check.Says(t, props.Validate(), "ExistingTable.EncryptionKey:"+says, *table.Node().Id())
+			props.Key, props.LogKey, props.EnvironmentKey = alias, alias, alias
+			named := regexp.MustCompile(`(?m)^[.\w]+`).FindAllString(fmt.Sprint(props.Validate()), -1)
+			check.Slices(t, named, []string{"Key", "LogKey", "EnvironmentKey", "ExistingTable.EncryptionKey"})
 		}
 	}
-	check.NoError(t, (&cdk.Props{Key: made, LogKey: made, EnvironmentKey: made}).Validate())
+	for _, table := range encrypted("Table", made) {
+		check.NoError(t, (&cdk.Props{Key: made, LogKey: made, EnvironmentKey: made, ExistingTable: table}).Validate())
+	}
 }
 
 // An option that may be given once is refused the second time, and keeps its first value.
