@@ -133,10 +133,7 @@ func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	if !slices.Equal(stored, origin) {
 		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(origin)})
 	}
-	if stored == nil {
-		return []item.Cond{item.Absent(attrOrigin)}
-	}
-	return []item.Cond{item.Compare(attrOrigin, item.Eq, item.B(stored))}
+	return []item.Cond{item.AsIn(u.Seen.snapshot, attrOrigin)}
 }
 
 // assumeOrigin is keepOrigin for a snapshot that was not read: it is new, or continues from the

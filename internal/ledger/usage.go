@@ -139,7 +139,7 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 		return l, []item.Cond{item.Any(item.Absent(item.AttrPK), same)}
 	case stored == nil:
 		up.Set = append(up.Set, item.Attr{Name: attrLegend, Value: want})
-		return l, []item.Cond{item.Absent(attrLegend)}
+		return l, []item.Cond{item.AsIn(u.Seen.snapshot, attrLegend)}
 	}
 	if !bytes.Equal(stored, l.bytes()) {
 		up.Set = append(up.Set, item.Attr{Name: attrLegend, Value: want})
@@ -153,8 +153,8 @@ func (u Usage) expected(l Legend, attr string, m Move) item.Cond {
 		low := l.prefix(*m.Counted)
 		high := append(bytes.Clone(low), l.position(m.Counted.At)...)
 		return item.All(item.Compare(attr, item.Ge, item.B(low)), item.Compare(attr, item.Lt, item.B(high)))
-	case u.Seen != nil && u.Seen.raw(m.Shard) != nil:
-		return item.Compare(attr, item.Eq, item.B(u.Seen.raw(m.Shard)))
+	case u.Seen != nil:
+		return item.AsIn(u.Seen.snapshot, attr)
 	}
 	return item.Absent(attr)
 }
