@@ -14,16 +14,16 @@ import (
 var errNotCounted = errors.New("usage not counted")
 
 // Invoke carries out the changes that one stream payload requires and returns the partial batch
-// response. A record is acknowledged only if its usage is counted, or carried on in the state of
-// the tumbling window. Work that is refused, unanswered or not begun when the deadline nears is
-// reported as not done: the response names its lowest sequence number. Refills, reshardings and
-// lifetimes are tried and never reported: clients do without. Delivering a batch again, whole or in
-// parts, counts nothing twice.
+// response. A record is acknowledged only if its usage is counted, is carried on in the state of
+// the tumbling window, or can never be stored: then its job is logged as failed. Work that is
+// refused, unanswered or not begun when the deadline nears is reported as not done: the response
+// names its lowest sequence number. Refills, reshardings and lifetimes are tried and never
+// reported: clients do without. Delivering a batch again, whole or in parts, counts nothing twice.
 //
 // An error means that the payload is not a stream payload, or that a tumbling window ends before
-// all its usage is counted. The next attempt reads what has been counted, and continues. Work
-// begins until five seconds before the deadline of ctx, and all of it ends a second before. The
-// method makes an Aggregator a handler of the Lambda library.
+// all usage that can be stored is counted. The next attempt reads what has been counted, and
+// continues. Work begins until five seconds before the deadline of ctx, and all of it ends a second
+// before. The method makes an Aggregator a handler of the Lambda library.
 //
 // The steps, for a batch of three records of one bucket, whose counter went from 100 over 103 and
 // 104 to 110 tokens:

@@ -140,7 +140,7 @@ func (l *tally) catchUpSome(ctx context.Context, owed []usage.Owed) (left []usag
 	l.agg.run(ctx, jobs)
 	for _, j := range jobs {
 		l.caughtUp += int64(j.Writes)
-		if !j.Done() && !errors.Is(j.Err, errNever) {
+		if !j.Begun || fails(j.Err) {
 			left = append(left, of[j]...)
 		}
 		if !j.Begun {

@@ -36,15 +36,17 @@ func (a *Aggregator) longer(owed []usage.Owed) (out []summed) {
 	return out
 }
 
-// sum sums the owed longer windows of one bucket, starting from their snapshots as read before.
+// sum sums the owed longer windows of one bucket, starting from their snapshots as read before. Where
+// one can never be stored, it goes on with the next.
 func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.Key]item.Item) (writes int, err error) {
 	for _, w := range a.longer(owed) {
-		n, err := a.sumWindow(ctx, owed[0], w, read)
-		if writes += n; err != nil {
+		n, failed := a.sumWindow(ctx, owed[0], w, read)
+		writes, err = writes+n, worse(err, failed)
+		if fails(err) {
 			return writes, err
 		}
 	}
-	return writes, nil
+	return writes, err
 }
 
 // sumNow reads and sums the owed longer windows of one bucket.

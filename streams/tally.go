@@ -103,8 +103,7 @@ func (l *tally) jobs(firsts map[usage.Bucket]string) []*function.Job {
 func (l *tally) count(ctx context.Context, c *counting) (int, error) {
 	c.seen = l.looked.snapshots(ctx, c)
 	n, err := l.agg.count(ctx, c, l.tumbling.On)
-	c.done = err == nil || errors.Is(err, errNever)
-	if err == nil {
+	if c.done = !fails(err); c.done {
 		l.looked.learn(n)
 		l.owing.add(ctx, l.agg, c, n == 0)
 	}

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -34,7 +35,7 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 	kinds := a.kinds()
 	totals := usage.Totals(c.parts, kinds[0])
 	writes, c.unknown, err = a.countAll(ctx, totals, c.seen)
-	if err != nil || len(kinds) == 1 {
+	if fails(err) || len(kinds) == 1 {
 		return writes, err
 	}
 	var owed []usage.Owed
@@ -43,23 +44,25 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 	}
 	if owed = usage.MergeOwed(owed); later {
 		c.owed = owed
-		return writes, nil
+		return writes, err
 	}
-	n, err := a.sumNow(ctx, owed)
-	return writes + n, err
+	n, failed := a.sumNow(ctx, owed)
+	return writes + n, worse(err, failed)
 }
 
+// countAll counts totals of one bucket. Where one can never be stored, it goes on with the next.
 func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total,
 	seen map[item.Key]item.Item) (writes int, unknown int64, err error) {
 	for i := range totals {
-		n, last, err := a.countTotal(ctx, &totals[i], seen)
-		if writes += n; err != nil {
+		n, last, failed := a.countTotal(ctx, &totals[i], seen)
+		writes, err = writes+n, worse(err, failed)
+		if fails(err) {
 			return writes, unknown, err
 		}
 		unknown += int64(last.Unknown)
 		totals[i].Reopen(totals[i+1:], last.Behind)
 	}
-	return writes, unknown, nil
+	return writes, unknown, err
 }
 
 // countTotal updates one snapshot, step by step. seen are snapshots that were read before. It
@@ -75,13 +78,15 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	t.TTL = usage.Expiry(now, t.Start, kinds[min(1, len(kinds)-1)], a.conf.SnapshotTTLDays)
 	t.Kept = now - int64(min(a.conf.SnapshotTTLDays, beginningDays))*(24*time.Hour).Milliseconds()
 	t.Over = t.Window.End(t.Start) <= now+clocksApart.Milliseconds()
+	var never error
 	for range 2 * rounds {
 		step = t.Next(known)
 		switch step.Action {
 		case usage.CountBeginnings:
 			n, err := a.countBeginnings(ctx, t, step.Beginnings)
-			if writes += n; err != nil {
-				return writes, step, err
+			writes, never = writes+n, worse(never, err)
+			if fails(never) {
+				return writes, step, never
 			}
 			known, t.BeginningsCounted = usage.Snapshots{}, true
 			continue
@@ -100,19 +105,22 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 			continue
 		}
 		n, err := a.sumCompleted(ctx, t, step.Completed)
-		if writes += n; err != nil || step.Action == usage.Done {
-			return writes, step, err
+		writes, never = writes+n, worse(never, err)
+		if fails(never) || step.Action == usage.Done {
+			return writes, step, never
 		}
 		after, err := a.writeUsage(ctx, step.Update) // commit point: counted once this succeeds
 		if err == nil {
 			if writes++; step.Action == usage.Add {
-				return writes, step, nil
+				return writes, step, never
 			}
 			known.Previous[step.At] = after
 			continue
 		}
 		old, seen, giveUp := again(ctx, err)
 		switch {
+		case step.Action == usage.Complete && errors.Is(giveUp, errNever):
+			t.Unstored, never = append(t.Unstored, step.Update.Key), worse(never, giveUp)
 		case giveUp != nil:
 			return writes, step, giveUp
 		case !seen:
@@ -133,15 +141,15 @@ func (a *Aggregator) countBeginnings(ctx context.Context, t *usage.Total, parts 
 		totals[i].NotesRead = true // read for the life that they begin
 	}
 	writes, _, err = a.countAll(ctx, totals, nil)
-	if err != nil {
+	if fails(err) {
 		return writes, err
 	}
 	var starts []int64
 	for i := range totals {
 		starts = append(starts, totals[i].Start)
 	}
-	n, err := a.sumCompleted(ctx, t, starts)
-	return writes + n, err
+	n, failed := a.sumCompleted(ctx, t, starts)
+	return writes + n, worse(err, failed)
 }
 
 // read returns the snapshots that a total needs. The total's own, if already read, are newer than a

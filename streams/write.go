@@ -40,6 +40,17 @@ var errRounds = errors.New("condition still refused after all rounds")
 // limits have no room in one expression or one snapshot, or a snapshot has a text in place of a count.
 var errNever = errors.New("can never be stored")
 
+// fails reports whether a failure may be gone with the next attempt.
+func fails(err error) bool { return err != nil && !errors.Is(err, errNever) }
+
+// worse joins two failures. One that may be gone with the next attempt stands alone.
+func worse(before, err error) error {
+	if fails(err) {
+		return err
+	}
+	return errors.Join(before, err)
+}
+
 // write performs one update. If it was refused, or the error guarantees it, nothing was written; if
 // the answer was lost, it may have been.
 func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (after item.Item, err error) {

@@ -77,7 +77,7 @@ func (t *Total) Next(known Snapshots) Step {
 		if others || !m.Any {
 			break // counted by another client, which saw the records missing here
 		}
-		if u, needed := t.complete(m, marks, known.Previous[:at]); needed {
+		if u, needed := t.complete(m, marks, known.Previous[:at]); needed && !slices.Contains(t.Unstored, u.Key) {
 			if !known.Sure {
 				return Step{Action: ReadSurely}
 			}

@@ -37,6 +37,8 @@ type Total struct {
 	// NotesRead is set once runs that were deleted together with their usage are dropped. Until
 	// then [Total.Next] asks for the notes if they matter.
 	NotesRead bool
+	// Unstored is the keys of earlier snapshots that can never be stored: they are not completed.
+	Unstored  []item.Key
 	forgotten []int // dropped shards
 }
 
