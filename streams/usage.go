@@ -74,10 +74,7 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		known = usage.Snapshots{Known: true, Current: it}
 	}
 	now := a.now()
-	kinds := a.kinds()
-	t.TTL = usage.Expiry(now, t.Start, kinds[min(1, len(kinds)-1)], a.conf.SnapshotTTLDays)
-	t.Kept = now - int64(min(a.conf.SnapshotTTLDays, beginningDays))*(24*time.Hour).Milliseconds()
-	t.Over = t.Window.End(t.Start) <= now+clocksApart.Milliseconds()
+	a.date(t, now)
 	var never error
 	for range 2 * rounds {
 		step = t.Next(known)
@@ -132,6 +129,14 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		}
 	}
 	return writes, step, errRounds
+}
+
+// date sets what depends on the instant at which a total is counted.
+func (a *Aggregator) date(t *usage.Total, now int64) {
+	kinds := a.kinds()
+	t.TTL = usage.Expiry(now, t.Start, kinds[min(1, len(kinds)-1)], a.conf.SnapshotTTLDays)
+	t.Kept = now - int64(min(a.conf.SnapshotTTLDays, beginningDays))*(24*time.Hour).Milliseconds()
+	t.Over = t.Window.End(t.Start) <= now+clocksApart.Milliseconds()
 }
 
 // countBeginnings counts consumption of shards before the first records of a total.
