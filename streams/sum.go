@@ -128,7 +128,7 @@ func (a *Aggregator) sumWindow(ctx context.Context, o usage.Owed, w summed,
 			sure = true // it may be another sum by now
 			continue
 		}
-		_, err := a.writeUsage(ctx, u) // commit point: everything counted before the parts were read
+		_, err := a.writeUsage(ctx, u, usageAttempts) // commit point: everything counted before the parts were read
 		if err == nil {
 			n, err := a.replace(ctx, &s)
 			return 1 + n, err

@@ -163,7 +163,7 @@ func TestHoursMayBeCountedLater(t *testing.T) {
 }
 
 // Another aggregator's day is replaced once. If it changed, the write is refused, and nothing is
-// written.
+// written. A day that is full can never be replaced.
 func TestDaysOfOthersAreReplacedOnce(t *testing.T) {
 	w := newWorld(t, 1)
 	noon := t0 - t0%aDayLong + 12*anHourLong
@@ -184,6 +184,12 @@ func TestDaysOfOthersAreReplacedOnce(t *testing.T) {
 			t.Errorf("%d writes, %v, want %d", n, err, want)
 		}
 	}
+	full := others.Item()
+	full["x"] = item.S("")
+	full["x"] = item.S(strings.Repeat("x", item.MaxItemSize-item.Size(full)))
+	w.db.Store(full)
+	s.Parts[0] = full
+	check.Is(t, check.Err(w.agg.replace(t.Context(), s)), errNever)
 }
 
 // If an hour completes an earlier one of the same day, the day is summed once, after both are

@@ -76,37 +76,20 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 	now := a.now()
 	a.date(t, now)
 	var never error
-	for range 2 * rounds {
+	for left := 2 * rounds; left > 0; left-- {
 		step = t.Next(known)
-		switch step.Action {
-		case usage.CountBeginnings:
-			n, err := a.countBeginnings(ctx, t, step.Beginnings)
-			writes, never = writes+n, worse(never, err)
-			if fails(never) {
-				return writes, step, never
-			}
-			known, t.BeginningsCounted = usage.Snapshots{}, true
-			continue
-		case usage.ReadNotes:
-			notes, err := a.readAll(ctx, true, t.NoteKeys())
-			if err != nil {
-				return writes, step, err
-			}
-			t.Forget(known, notes, now)
-			continue
-		case usage.ReadCurrent, usage.ReadPrevious, usage.ReadSurely:
-			if known, err = a.read(ctx, t, step.Action == usage.ReadSurely, known); err != nil {
-				return writes, step, err
-			}
-			known.Previous = slices.Clone(known.Previous)
-			continue
+		n, prepares, err := a.prepare(ctx, t, step, &known, now)
+		if !prepares {
+			n, err = a.sumCompleted(ctx, t, step.Completed)
 		}
-		n, err := a.sumCompleted(ctx, t, step.Completed)
 		writes, never = writes+n, worse(never, err)
 		if fails(never) || step.Action == usage.Done {
 			return writes, step, never
 		}
-		after, err := a.writeUsage(ctx, step.Update) // commit point: counted once this succeeds
+		if prepares {
+			continue
+		}
+		after, err := a.writeUsage(ctx, step.Update, usageAttempts) // commit point: counted once this succeeds
 		if err == nil {
 			if writes++; step.Action == usage.Add {
 				return writes, step, never
@@ -118,6 +101,9 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		switch {
 		case step.Action == usage.Complete && errors.Is(giveUp, errNever):
 			t.Unstored, never = append(t.Unstored, step.Update.Key), worse(never, giveUp)
+			left++ // each of them once, however many there are
+		case !known.Known && errors.Is(giveUp, errNever):
+			t.Wide = true
 		case giveUp != nil:
 			return writes, step, giveUp
 		case !seen:
@@ -129,6 +115,27 @@ func (a *Aggregator) countTotal(ctx context.Context, t *usage.Total,
 		}
 	}
 	return writes, step, errRounds
+}
+
+// prepare carries out a step that prepares the next one. prepares is false for other steps.
+func (a *Aggregator) prepare(ctx context.Context, t *usage.Total, step usage.Step, known *usage.Snapshots,
+	now int64) (writes int, prepares bool, err error) {
+	switch step.Action {
+	case usage.CountBeginnings:
+		writes, err = a.countBeginnings(ctx, t, step.Beginnings)
+		*known, t.BeginningsCounted = usage.Snapshots{}, true
+	case usage.ReadNotes:
+		notes, failed := a.readAll(ctx, true, t.NoteKeys())
+		if err = failed; err == nil {
+			t.Forget(*known, notes, now)
+		}
+	case usage.ReadCurrent, usage.ReadPrevious, usage.ReadSurely:
+		*known, err = a.read(ctx, t, step.Action == usage.ReadSurely, *known)
+		known.Previous = slices.Clone(known.Previous)
+	default:
+		return 0, false, nil
+	}
+	return writes, true, err
 }
 
 // date sets what depends on the instant at which a total is counted.

@@ -64,8 +64,8 @@ func (a *Aggregator) write(ctx context.Context, u item.Update, attempts int) (af
 
 // writeUsage is write for usage. If DynamoDB rejects the write as such, and would again, the error is
 // an errNever.
-func (a *Aggregator) writeUsage(ctx context.Context, u item.Update) (after item.Item, err error) {
-	after, err = a.write(ctx, u, usageAttempts)
+func (a *Aggregator) writeUsage(ctx context.Context, u item.Update, attempts int) (after item.Item, err error) {
+	after, err = a.write(ctx, u, attempts)
 	if store.KindOf(err) != store.Setup {
 		return after, err
 	}
@@ -126,7 +126,7 @@ func (a *Aggregator) refill(ctx context.Context, r usage.Write) (writes int, err
 // once performs a write that is refused if it was done before, or is not needed any more.
 func (a *Aggregator) once(ctx context.Context, u item.Update, attempts int) (writes int, err error) {
 	for range rounds {
-		if _, err = a.write(ctx, u, attempts); err == nil {
+		if _, err = a.writeUsage(ctx, u, attempts); err == nil {
 			return 1, nil
 		}
 		_, seen, giveUp := again(ctx, err)

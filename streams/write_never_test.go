@@ -1,12 +1,15 @@
 package streams
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
+	"github.com/zeroae/zae-limiter-go/internal/ledger"
+	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
@@ -61,10 +64,12 @@ func TestWrongAttributesOfASnapshotBlockNothing(t *testing.T) {
 	}
 }
 
-// last returns the number of the last change of the table.
+// last returns the number of the last change of the table, 0 for none.
 func (r *rig) last() int64 {
-	all := r.db.Changes(0)
-	return all[len(all)-1].Seq
+	if all := r.db.Changes(0); len(all) > 0 {
+		return all[len(all)-1].Seq
+	}
+	return 0
 }
 
 // An hour that cannot be stored takes no later hour of its bucket along.
@@ -125,4 +130,85 @@ func TestADayThatIsNeverStoredLeavesTheOthers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Any number of hours that cannot be stored block nothing.
+func TestManyHoursThatAreNeverStoredBlockNothing(t *testing.T) {
+	const hours = 15
+	r := newRig(t)
+	for shard := range hours {
+		last := r.last()
+		r.take("a", shard, 1, 1)
+		r.handle(streamtest.PayloadOf(records(r.since(last))...))
+		r.take("a", shard, 1, 1) // its record is lost
+		r.now += anHourLong
+	}
+	for _, it := range r.db.Items() {
+		if it["window"] != nil && item.Equal(it["window"], item.S("hourly")) {
+			it["total_events"] = item.S("x")
+			r.db.Store(it)
+		}
+	}
+	last := r.last()
+	for shard := range hours {
+		r.take("a", shard, 1, 1)
+	}
+	check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(last))...)), done)
+	counted := 0
+	for _, it := range r.db.Items() {
+		if it["window"] != nil && item.Equal(it["window"], item.S("hourly")) && item.Equal(it["rpm"], item.N(hours)) {
+			counted++
+		}
+	}
+	check.Equal(t, counted, 1, "the last hour")
+}
+
+// Records that were counted with a later one arrive after all, and one hour of the batch has more
+// limits than an expression: no other hour counts them again.
+func TestAWideHourCountsNothingTwice(t *testing.T) {
+	r := newRig(t)
+	var all []memdynamo.Change
+	take := func() memdynamo.Change {
+		b := r.bucket("a", 0)
+		b.State = b.State.At(r.now).Take([]int64{1000, 1000, 1000})
+		r.db.Store(b.Item())
+		all = r.since(0)
+		return all[len(all)-1]
+	}
+	wide := func() memdynamo.Change {
+		key := layout.BucketKey("ns", "a", "gpt", 1)
+		for used := range int64(2) {
+			it := key.Item()
+			it[layout.AttrRF] = item.N(r.now)
+			for i := range 400 {
+				it[fmt.Sprintf("b_limit%03d_tc", i)] = item.N(used * 1000)
+			}
+			r.db.Store(it)
+		}
+		all = r.since(0)
+		return all[len(all)-1]
+	}
+	first := take()
+	r.handle(streamtest.PayloadOf(records([]memdynamo.Change{first})...))
+	var late []memdynamo.Change
+	for hour := range 2 {
+		r.now += anHourLong
+		if hour == 0 {
+			take() // its record is lost
+			late = append(late, wide())
+		}
+		late = append(late, take())
+	}
+	r.now += anHourLong
+	r.handle(streamtest.PayloadOf(records([]memdynamo.Change{take()})...))
+	r.handle(streamtest.PayloadOf(records(late)...))
+	sum := int64(0)
+	for _, it := range r.db.Items() {
+		if it["window"] != nil && item.Equal(it["window"], item.S("hourly")) {
+			s, err := ledger.DecodeSnapshot(it)
+			check.Must(t, err)
+			sum += s.Counts["rpm"]
+		}
+	}
+	check.Equal(t, sum, 5, "tokens in all hours")
 }

@@ -53,7 +53,7 @@ type Step struct {
 // 15:00 gets 5.
 func (t *Total) Next(known Snapshots) Step {
 	if !known.Known {
-		if !t.expected() || t.Over && t.creates() || t.ends() && !t.NotesRead {
+		if !t.expected() || t.Over && t.creates() || t.ends() && !t.NotesRead || t.Wide {
 			return Step{Action: ReadCurrent}
 		}
 		return t.blind()

@@ -38,7 +38,10 @@ type Total struct {
 	// then [Total.Next] asks for the notes if they matter.
 	NotesRead bool
 	// Unstored is the keys of earlier snapshots that can never be stored: they are not completed.
-	Unstored  []item.Key
+	Unstored []item.Key
+	// Wide is set if a write on a snapshot that was not read can never be stored. Where the snapshot
+	// has counted shards already, there is less to write.
+	Wide      bool
 	forgotten []int // dropped shards
 }
 
