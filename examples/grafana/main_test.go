@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -121,7 +122,9 @@ func ofServe(t *testing.T) io.Reader {
 		}
 	}
 	write(rules)
-	cmd := exec.CommandContext(t.Context(), tool, "serve", "--config", folder, "--grpc", "", "--http", "127.0.0.1:0",
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends serve if it does not print what is awaited
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, tool, "serve", "--config", folder, "--grpc", "", "--http", "127.0.0.1:0",
 		"-t", name)
 	cmd.Env = append(e.Env(), "HOME="+t.TempDir())
 	pipe, err := cmd.StderrPipe()
@@ -150,7 +153,7 @@ func ofServe(t *testing.T) io.Reader {
 	}
 	resp.Body.Close()
 	write(rules + "# changed\n")
-	says("the rules are in force anew")
+	says("the new rules are in force")
 	if resp, err = http.Get(url + "/metrics"); err != nil {
 		t.Fatal(err)
 	}
