@@ -110,13 +110,13 @@ func (l *laggard) List(ctx context.Context, q item.Query) (item.Page, error) {
 }
 
 // last returns the newest record.
-func (w *world) last() memdynamo.Change {
-	all := w.since(0)
+func (r *rig) last() memdynamo.Change {
+	all := r.since(0)
 	return all[len(all)-1]
 }
 
 // countRecords makes the aggregator count records at once, without a fold.
-func (w *world) countRecords(changes ...memdynamo.Change) {
-	w.t.Helper()
-	check.MustEqual(w.t, w.rig.handle(streamtest.PayloadOf(records(changes)...)), done)
+func (r *rig) countRecords(changes ...memdynamo.Change) {
+	r.t.Helper()
+	check.MustEqual(r.t, r.handle(streamtest.PayloadOf(records(changes)...)), done)
 }

@@ -125,8 +125,8 @@ func (a *Aggregator) prepare(ctx context.Context, t *usage.Total, step usage.Ste
 		writes, err = a.countBeginnings(ctx, t, step.Beginnings)
 		*known, t.BeginningsCounted = usage.Snapshots{}, true
 	case usage.ReadNotes:
-		notes, failed := a.readAll(ctx, true, t.NoteKeys())
-		if err = failed; err == nil {
+		var notes map[item.Key]item.Item
+		if notes, err = a.readAll(ctx, true, t.NoteKeys()); err == nil {
 			t.Forget(*known, notes, now)
 		}
 	case usage.ReadCurrent, usage.ReadPrevious, usage.ReadSurely:
