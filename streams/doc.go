@@ -27,11 +27,11 @@
 //
 // Usage is exact. A batch that is delivered again, whole or in parts, after a crash at any write,
 // counts nothing twice. The usage in a lost batch is counted with the next record of the same
-// bucket. Only what DynamoDB can never store is not counted, such as a bucket of 400 limits, or a
-// snapshot in which another program has put a text for a count; the log has it. Refills, splits and
-// merges are conditional writes that are harmless twice; nobody waits for them, and one that fails
-// is left to clients and to the bucket's next record. A malformed record is kept with
-// [Options.Keep] and skipped; it holds nothing up.
+// bucket. Usage that DynamoDB can never store is not counted, but logged: for example of a bucket
+// with 400 limits, or in a snapshot where another program has stored a text as a count. Refills,
+// splits and merges are conditional writes that are harmless twice. If one fails, clients go on
+// without it, and the bucket's next record starts it again. A malformed record is kept with
+// [Options.Keep] and skipped, so it holds nothing up.
 //
 // When an entity has spent 50, 80 or 100 percent of a quota ([Options.Thresholds]), it is reported once in
 // the period: by an alert ([Options.Alert]), by a line "quota threshold" of the log, and by a record in the

@@ -93,8 +93,8 @@ func took(p Planned) int64 {
 	return c.Milli
 }
 
-// grants expects n requests to be granted without a write, and returns the numbers of those that
-// request another prefetch.
+// grants expects n requests to be granted without a write. It returns the numbers of the requests
+// after which another prefetch is due.
 func (p *process) grants(n int, milli, ms int64) (renew []int) {
 	p.t.Helper()
 	for i := range n {

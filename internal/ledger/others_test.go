@@ -28,7 +28,7 @@ func TestOneTokenMoreShowsOtherAggregators(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
 	gone := mark(20)
 	gone.Gone = true
-	beside := Move{Shard: 1, To: mark(20, Count{"rpm", 7})}
+	another := Move{Shard: 1, To: mark(20, Count{"rpm", 7})}
 	for _, c := range []struct {
 		name string
 		then []Move // seen, after shard 0 has counted 5
@@ -36,10 +36,10 @@ func TestOneTokenMoreShowsOtherAggregators(t *testing.T) {
 	}{
 		{"a shard", nil, []Count{{"rpm", 1}}},
 		{"a shard that was removed", []Move{{To: gone}}, []Count{{"rpm", 1}}},
-		{"another shard beside", []Move{beside}, []Count{{"rpm", 1}}},
+		{"another shard", []Move{another}, []Count{{"rpm", 1}}},
 		{"one whose mark says nothing", []Move{{Shard: 1, To: mark(20)}}, nil},
 		{"its own says nothing any more", []Move{{To: mark(20)}}, nil},
-		{"nor beside another", []Move{beside, {To: mark(30)}}, nil},
+		{"nor with another shard", []Move{another, {To: mark(30)}}, nil},
 	} {
 		var it item.Item
 		ok := attempt(t, &it, nil, []Count{{"rpm", 5}}, Move{To: mark(10, Count{"rpm", 5})})
@@ -75,7 +75,7 @@ func TestNewLimitsJoinTheMarks(t *testing.T) {
 }
 
 // An origin is given up if it becomes unknown: with an empty mark of any shard, or a count that is
-// not a number. Until the next look, nobody else counts as having counted.
+// not a number. Until the next look, no other aggregator counts as having counted.
 func TestUnknownMarksGiveUpTheOrigin(t *testing.T) {
 	mark := func(at int, used ...Count) Mark { return Mark{At: PositionOf(1, fmt.Sprint(at)), Used: used, Gen: 3} }
 	expect := func(at int, used ...Count) *Mark { m := mark(at, used...); return &m }

@@ -12,7 +12,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// Each stored sum has a higher version than the one before, whoever wrote it.
+// Each stored sum has a higher version than the one before, also if another aggregator wrote that.
 func TestVersionsOfSumsIncrease(t *testing.T) {
 	stored := item.Item(nil)
 	for _, c := range []struct{ own, want int64 }{{1, 1}, {1, 2}, {9, 9}, {4, 10}, {11, 11}} {

@@ -427,7 +427,7 @@ func TestResultsOutliveThePayload(t *testing.T) {
 	check.Deep(t, got, want, "changes point into the payload")
 }
 
-// The old image of a removal has the last counters, whoever removed the item.
+// The old image of a removal has the last counters, for any cause of the removal.
 func TestRemovalCarriesTheLastCounters(t *testing.T) {
 	b := take(sample("e", 3, 4), 5, 100)
 	it := b.Item()

@@ -106,9 +106,9 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 }
 
 // A shard is restored together with a change of shard 0, which gives up the tokens that it holds
-// for it. If the shard was split from another one, a check of that is included. Both must be as
-// they were read. The new generation is later than the copied shard's, by any clock. The shard has
-// no denials, and does not expire.
+// for it. If the shard was split from another one, the transaction checks that one, too. Shard 0
+// and the other one must be as they were read. The new generation is later than the copied shard's,
+// by any clock. The shard has no denials, and does not expire.
 func TestRestoredShardsTakeFromShard0(t *testing.T) {
 	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
