@@ -7,8 +7,8 @@ import (
 )
 
 // An item's size is what DynamoDB bills: names and values in bytes. A list or map takes three
-// bytes, and one more for each entry. A number takes a byte for every two digits, one more, and one
-// for its sign.
+// bytes, and one more for each entry. A number takes a byte for every pair of digits from the decimal
+// point, one more, and one for its sign.
 func TestSizesMatchTheBill(t *testing.T) {
 	for _, c := range []struct {
 		v    Value
@@ -16,6 +16,7 @@ func TestSizesMatchTheBill(t *testing.T) {
 	}{
 		{S("äb"), 3}, {S(""), 0}, {B([]byte{1, 2, 3}), 3}, {Bool(true), 1}, {Null(), 1},
 		{N(0), 1}, {N(7), 2}, {N(12), 2}, {N(123), 3}, {N(-123), 4}, {N(1200), 2}, {numeral("0.0012"), 2},
+		{N(120), 3}, {numeral("0.012"), 3}, {numeral("1.5"), 3}, {N(-1000), 3},
 		{numeral("many"), 4},
 		{SS("a", "bc"), 3}, {&types.AttributeValueMemberNS{Value: []string{"1", "-123"}}, 6},
 		{&types.AttributeValueMemberBS{Value: [][]byte{{1}, {2, 3}}}, 3},

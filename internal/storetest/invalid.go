@@ -18,6 +18,7 @@ func (d Deviations) testInvalid(t *testing.T, db store.Lister) {
 	before := stored(k, pairs("n", item.N(1), "s", item.S("x"), "set", item.SS("a"), "big", num("9.9e125"), "tall",
 		num(tall))...)
 	mustWrite(t, db, item.Put{Item: before})
+	mustWrite(t, db, full(0))
 	for _, tt := range slices.Concat(invalidValues(k), invalidKeys(k), invalidConditions(k)) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := db.Write(t.Context(), tt.w)
@@ -104,7 +105,8 @@ func invalidKeys(k item.Key) []invalid {
 		{"index key that is empty", set(item.AttrGSI4SK, item.S(""))},
 		{"index partition key too long", set(item.AttrGSI2PK, long(2049))},
 		{"index sort key too long", set(item.AttrGSI4SK, long(1025))},
-		{"put with an index partition key too long", item.Put{Item: stored(newKey(), one(item.AttrGSI1PK, long(2049))...)}},
+		{"put with an index partition key too long",
+			item.Put{Item: stored(newKey(), one(item.AttrGSI1PK, long(2049))...)}},
 		{"put with an index sort key too long", item.Put{Item: stored(newKey(), one(item.AttrGSI3SK, long(1025))...)}},
 		{"put with an index key that is no string",
 			item.Put{Item: stored(newKey(), item.Attr{Name: item.AttrGSI1SK, Value: item.Bool(true)})}},
@@ -117,8 +119,16 @@ func invalidKeys(k item.Key) []invalid {
 		{"sort key too long", item.Put{Item: item.Key{PK: "x", SK: strings.Repeat("x", 1025)}.Item()}},
 		{"put too large", item.Put{Item: stored(newKey(),
 			item.Attr{Name: "x", Value: item.S(strings.Repeat("x", 400<<10))})}},
+		{"put a byte too large", full(1)},
 		{"update too large", set("x", item.S(strings.Repeat("x", 400<<10)))},
 	}
+}
+
+// full returns the put of an item of the greatest size, and over bytes more.
+func full(over int) item.Put {
+	it := stored(newKey(), pairs("n", num("120"), "x", item.S(""))...)
+	it["x"] = item.S(strings.Repeat("x", item.MaxItemSize-item.Size(it)+over))
+	return item.Put{Item: it}
 }
 
 // invalidConditions have wrong conditions.

@@ -93,6 +93,7 @@ func other(k item.Key, it item.Item) item.Item {
 	if out == nil {
 		out = k.Item()
 	}
+	delete(out, "x") // it may leave no room
 	out["lie"] = item.N(1)
 	return out
 }
