@@ -516,6 +516,7 @@ var ordersWorlds = []world{
 // In every order, no call is over too early, every token has one owner at the end, every request an
 // answer, and nothing stays under way. LONG adds one more fault.
 func TestAllOrdersOfSteps(t *testing.T) {
+	t.Parallel()
 	for _, w := range ordersWorlds {
 		if os.Getenv("LONG") != "" {
 			w.faults++
@@ -530,6 +531,7 @@ func TestAllOrdersOfSteps(t *testing.T) {
 
 // The same in random orders, with more requests and faults. SEEDS is the number of runs.
 func TestRandomOrdersOfSteps(t *testing.T) {
+	t.Parallel()
 	seeds, err := strconv.Atoi(cmp.Or(os.Getenv("SEEDS"), "1000"))
 	if err != nil {
 		t.Fatal(err)
@@ -551,14 +553,13 @@ func TestRandomOrdersOfSteps(t *testing.T) {
 // Planted defects are found: tokens of callers that left are kept, a write without its condition,
 // and settlements that are not sent.
 func TestAllOrdersSeePlantedDefects(t *testing.T) {
+	t.Parallel()
 	for _, defect := range []string{"left", "condition", "alone"} {
-		seen := false
-		for _, w := range ordersWorlds {
+		if !slices.ContainsFunc(ordersWorlds, func(w world) bool {
 			w.defect = defect
 			_, wrong := every(w)
-			seen = seen || wrong != ""
-		}
-		if !seen {
+			return wrong != ""
+		}) {
 			t.Errorf("%s: not seen", defect)
 		}
 	}
