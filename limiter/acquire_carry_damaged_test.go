@@ -134,6 +134,7 @@ func (d damage) unharmed(t *testing.T) {
 
 // A damaged bucket affects only its own callers, whose error names the problem under every policy.
 func TestADamagedBucketIsItsOwnTrouble(t *testing.T) {
+	t.Parallel()
 	damaged(t, func(*world, *Limiter) {}, func(t *testing.T, d damage) {
 		for who, l := range map[string]*Limiter{"who has seen it": d.l, "who has not": d.w.process(Options{})} {
 			for _, policy := range []Policy{PolicyBlock, PolicyAllow, PolicyLocal} {
@@ -157,6 +158,7 @@ func TestADamagedBucketIsItsOwnTrouble(t *testing.T) {
 // A lease on a bucket that is damaged later is settled if possible; otherwise the error names the
 // reason.
 func TestALeaseOnADamagedBucket(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, d damage) error{
 		"more": func(t *testing.T, d damage) error { more(d.lease, Costs{"tpm": 5}); return d.lease.Commit(t.Context()) },
 		"less": func(t *testing.T, d damage) error {
@@ -177,6 +179,7 @@ func TestALeaseOnADamagedBucket(t *testing.T) {
 
 // In a cascade, a damaged bucket of any level leaves the others unchanged.
 func TestADamagedBucketOfACascade(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ child, parent string }{{acme, "above"}, {"below", acme}} {
 		damaged(t, func(w *world, l *Limiter) {
 			w.db.Store(config.Entity{Namespace: l.namespace, ID: c.child, Parent: c.parent, Cascade: true}.Item())

@@ -61,6 +61,7 @@ func (w *world) empties(l *Limiter, entity string) {
 // If one level is known to deny, the prefetched tokens of the other are not used. If both deny, the
 // error names the one that denies longer.
 func TestDenyingLevelTakesNoPrefetchedTokens(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		org    int64 // tokens a minute
 		empty  []string

@@ -47,6 +47,7 @@ func (w *world) eventually(l *Limiter, req Request, tries int) *Lease {
 // available, and a rollback returns all of it. If more shards would have to pay than one
 // transaction can write, they merge.
 func TestAnyRequestIsGrantedInTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{1, 2, 4, 8, 16, 32, 64, 128, 1024} {
 		for _, capacity := range []int64{32, 100, 997, 1000, 4096} {
 			if many := count > 32; many != (capacity == 4096) || testing.Short() && count > 128 {
@@ -120,6 +121,7 @@ func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
 // A bucket recovers from every broken count within seconds of traffic, and grants no token too many
 // on the way.
 func TestBrokenCountsHeal(t *testing.T) {
+	t.Parallel()
 	const capacity = 800
 	count := func(n int64) item.Item { return item.Item{"shard_count": item.N(n)} }
 	for _, c := range []struct {

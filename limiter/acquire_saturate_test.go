@@ -17,6 +17,7 @@ import (
 // of the rate with one shard, 95 % with eight, and never more than capacity and rate allow (I1).
 // Time is virtual; every call takes two milliseconds.
 func TestSaturation(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		limit     Limit
 		shards    int
@@ -106,6 +107,7 @@ func TestSaturation(t *testing.T) {
 // is alone, and nearly all if sixteen share the bucket and each plans from the image of its own
 // last request. If the bucket is rarely empty, that takes about one write each.
 func TestSmallBursts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		limit     Limit
 		processes int

@@ -188,6 +188,7 @@ func TestUselessAnswersReportExpiredTokensOnce(t *testing.T) {
 // Whatever happens to each write, processes that prefetch never grant more than is available:
 // refused, applied without an answer, not applied without one, or applied with an odd answer.
 func TestWritesThatFailTakeNothingAheadTwice(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -442,6 +443,7 @@ func TestRenewalsAreOfTheShardThatGranted(t *testing.T) {
 // If a denial gives a wait that is not an estimate, the request is granted then unless others take
 // the tokens, in a process that prefetches too.
 func TestRetryAfterHoldsWithPrefetch(t *testing.T) {
+	t.Parallel()
 	told := 0
 	for seed := range uint64(120) {
 		synctest.Test(t, func(t *testing.T) {

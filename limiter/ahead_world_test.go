@@ -144,6 +144,7 @@ func (a *aheadWorld) play() {
 // the limit allows, plus the refill while a write is under way, whose instant is when it was sent.
 // A level of a cascade may be sent three times.
 func TestWindowsAreExactWithPrefetchAndWaits(t *testing.T) {
+	t.Parallel()
 	seeds := 8
 	if n, err := strconv.Atoi(os.Getenv("AHEAD_WORLDS")); err == nil {
 		seeds = n

@@ -256,6 +256,7 @@ func playDrains(t *testing.T, seed uint64, planted string) (*drainWorld, error) 
 // bucket holds no more, whatever others do meanwhile: take, settle, drain, split, merge, lose
 // answers.
 func TestDrainWorlds(t *testing.T) {
+	t.Parallel()
 	events := map[string]int{}
 	for seed := range uint64(60) {
 		d, err := playDrains(t, seed, "")

@@ -193,6 +193,7 @@ func BenchmarkDenial(b *testing.B) {
 // A new process is denied on many empty shards after at most two writes, with a wait of at most two
 // hours. With one shard, the wait is exact.
 func TestFreshProcessIsDeniedAfterTwoWrites(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{1, 2, 8, 32} {
 		for _, cost := range []int64{1, 7, 640} {
 			t.Run(fmt.Sprintf("%d shards, cost %d", count, cost), func(t *testing.T) {
@@ -287,6 +288,7 @@ func (w *world) exhausted(limit Limit, shards int) {
 // A flood of callers on an exhausted key pays for one look per DenyFor, however many callers and
 // shards there are, and for no look that another caller has just made.
 func TestFloodOnAnExhaustedKey(t *testing.T) {
+	t.Parallel()
 	for _, shards := range []int{1, 32} {
 		t.Run(fmt.Sprint(shards, " shards"), bubble(func(t *testing.T) {
 			w := virtual(t, 4*ms)

@@ -156,6 +156,7 @@ func workers(t *testing.T, o *office, seed uint64, n int64, epochs ...time.Durat
 }
 
 func TestNeverMoreAtWorkThanSlots(t *testing.T) {
+	t.Parallel()
 	for name, epochs := range map[string][]time.Duration{
 		"one epoch":     {epoch},
 		"others beside": {2 * epoch, 45 * time.Second, epoch, 7 * time.Second},

@@ -136,6 +136,7 @@ func TestDebtOfShortProcesses(t *testing.T) {
 // With a soft limit in any debt, a hard one grants exactly the same as alone, on shards, with many
 // processes at once, with settlements and lost answers.
 func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
@@ -196,6 +197,7 @@ func TestHardLimitIsExactWithASoftOneInDebt(t *testing.T) {
 // A limit changes back and forth while its tokens, or those of another limit, are held: usage
 // counts each request once, and the hard one grants no more than it has.
 func TestSoftAndTokensTakenAhead(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) { softAndAhead(t, seed) })
 	}
@@ -350,6 +352,7 @@ func TestWaitLeavesAFloor(t *testing.T) {
 }
 
 func TestPrefetchedTokensAreNotForClassesWithAFloor(t *testing.T) {
+	t.Parallel()
 	w, l := newProcess(t, Options{Ahead: time.Second})
 	limit := PerMinute("rpm", 6000).WithFloor("batch", 50)
 	req := asks(Costs{"rpm": 10}, limit)
@@ -388,6 +391,7 @@ func TestFloorsOfLocalShares(t *testing.T) {
 // The low class demands five times the refill of the limit, in the same process and in another; the
 // high class demands a fifth of it, and sometimes its floor at once.
 func TestAHighClassIsNotDeniedUnderOverload(t *testing.T) {
+	t.Parallel()
 	const length, burst = 20 * time.Second, 16
 	limit := PerSecond("rps", 100).WithFloor("batch", 40)
 	for _, alone := range []bool{false, true} {

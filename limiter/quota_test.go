@@ -93,6 +93,7 @@ func TestGivingNothingBackIsOneWrite(t *testing.T) {
 
 // No request waits in debt for a quota, whose edge would forgive it.
 func TestWaitingForAQuota(t *testing.T) {
+	t.Parallel()
 	inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 		time.Sleep(time.Hour)
 		l := process()

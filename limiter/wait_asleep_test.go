@@ -173,6 +173,7 @@ func leavers(ctx context.Context, processes []*Limiter, clients int, r *rand.Ran
 // shard may be the early one, for different requests, so the two see up to the capacity on top.
 // Another test covers waking the sleepers behind several shards.
 func TestWakingAdmitsNoMore(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
 			limit := PerSecond("rpm", 20)
@@ -201,6 +202,7 @@ func TestWakingAdmitsNoMore(t *testing.T) {
 // However many leave in other processes, the continuing requests have never got more in total than
 // the limit has allowed by then.
 func TestLooksAdmitNoMoreInAll(t *testing.T) {
+	t.Parallel()
 	limit := PerMinute("rpm", 60).WithCapacity(30)
 	for seed := range uint64(5) {
 		inTime(t, func(t *testing.T, w *world, process func() *Limiter) {
