@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -141,6 +143,26 @@ func TestUnreadableEntitiesAreDeletedWhole(t *testing.T) {
 			if k := item.KeyOf(it); strings.Contains(k.PK, "ENTITY#acme") && k != config.DeletionKey(w.ns.ID(), "acme") {
 				t.Errorf("left: %v", k)
 			}
+		}
+	})
+}
+
+// The timeout bounds each request of a deletion, not all requests together.
+func TestDeletionsMayTakeLongerThanARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(o *Options) { o.Timeout = time.Second })
+		w.db.PageSize = 0
+		for i := range 200 {
+			w.snapshot("acme", fmt.Sprint("r", i), "daily", "2023-11-14T00:00:00Z", "2023-11-14", nil)
+		}
+		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.BatchWriteItem {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return true, nil
+		})
+		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 200 || err != nil {
+			t.Errorf("%d removed, %v", n, err)
 		}
 	})
 }

@@ -19,6 +19,7 @@ const (
 	MaxTransactSize  = 4 << 20
 	MaxTokenLength   = 36
 	MaxReadKeys      = 100
+	MaxRemoveKeys    = 25
 	maxPartitionKey  = 2048
 	MaxSortKey       = 1024
 	maxNesting       = 31 // nested maps and lists in an item

@@ -2,6 +2,7 @@ package memdynamo
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -22,15 +23,11 @@ func (db *DB) List(ctx context.Context, q item.Query) (item.Page, error) {
 	return call(ctx, db, Op{Name: Query, Query: q}, func() (item.Page, error) { return db.query(q) })
 }
 
-// Remove implements [store.Lister], with 25 items per call.
+// Remove implements [store.Lister].
 func (db *DB) Remove(ctx context.Context, keys ...item.Key) error {
-	for some := range slices.Chunk(keys, 25) {
-		op := Op{Name: BatchWriteItem, Keys: some}
-		if _, err := call(ctx, db, op, func() (any, error) { return nil, db.remove(some) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	op := Op{Name: BatchWriteItem, Keys: keys}
+	_, err := call(ctx, db, op, func() (any, error) { return nil, db.remove(keys) })
+	return err
 }
 
 func (db *DB) query(q item.Query) (item.Page, error) {
@@ -109,6 +106,9 @@ func (db *DB) projected(q item.Query, it item.Item) item.Item {
 }
 
 func (db *DB) remove(keys []item.Key) error {
+	if n := len(keys); n < 1 || n > item.MaxRemoveKeys {
+		return refuse(BatchWriteItem, fmt.Errorf("%d keys, 1 to %d are accepted", n, item.MaxRemoveKeys))
+	}
 	for _, k := range keys {
 		if err := item.Validate(item.Delete{Key: k}); err != nil {
 			return refuse(BatchWriteItem, err)

@@ -3,7 +3,6 @@ package memdynamo_test
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
@@ -68,25 +67,6 @@ func TestIndexesProjectKeysOrWholeItems(t *testing.T) {
 				t.Errorf("index %q, whole items in all: %v: %v, %v", index, all, page.Items, err)
 			}
 		}
-	}
-}
-
-// Items are removed in calls of 25.
-func TestRemovalsHave25Items(t *testing.T) {
-	db := memdynamo.New(nil)
-	var parts []int
-	db.SetHook(func(op memdynamo.Op) (bool, error) {
-		parts = append(parts, len(op.Keys))
-		return len(parts) < 3, nil
-	})
-	keys := make([]item.Key, 90)
-	for i := range keys {
-		keys[i] = item.Key{PK: "p", SK: fmt.Sprintf("%02d", i)}
-		db.Store(keys[i].Item())
-	}
-	err := db.Remove(t.Context(), keys...)
-	if err == nil || !slices.Equal(parts, []int{25, 25, 25}) || db.Len() != 40 {
-		t.Errorf("removed in parts of %v until %v, %d are left", parts, err, db.Len())
 	}
 }
 

@@ -20,8 +20,8 @@ type Lister interface {
 	// consistent, and return the projected attributes of an item, at least its keys. The
 	// implementation may repeat the request.
 	List(ctx context.Context, q item.Query) (item.Page, error)
-	// Remove deletes the items at keys, any number, regardless of their contents. An absent item is
-	// not an error, so the whole call can be repeated after a failure.
+	// Remove deletes the items at 1 to item.MaxRemoveKeys keys, regardless of their contents. An
+	// absent item is not an error, so the whole call can be repeated after a failure.
 	Remove(ctx context.Context, keys ...item.Key) error
 }
 
@@ -60,27 +60,15 @@ func (l *Listing) List(ctx context.Context, q item.Query) (item.Page, error) {
 	return page, nil
 }
 
-const (
-	removeAtOnce   = 25 // items of one BatchWriteItem
-	removeAttempts = 8  // without progress
-)
+const removeAttempts = 8 // without progress
 
 // Remove implements [Lister]. It sends keys that DynamoDB leaves unprocessed again, with growing
 // pauses, at most eight times without progress.
 func (l *Listing) Remove(ctx context.Context, keys ...item.Key) error {
-	for some := range slices.Chunk(unique(keys), removeAtOnce) {
-		requests := make([]types.WriteRequest, len(some))
-		for i, k := range some {
-			requests[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.Item()}}
-		}
-		if err := l.remove(ctx, requests); err != nil {
-			return err
-		}
+	var left []types.WriteRequest
+	for _, k := range unique(keys) {
+		left = append(left, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k.Item()}})
 	}
-	return nil
-}
-
-func (l *Listing) remove(ctx context.Context, left []types.WriteRequest) error {
 	for try := 0; ; try++ {
 		out, err := send(ctx, "BatchWriteItem", func() (*dynamodb.BatchWriteItemOutput, error) {
 			in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{l.table: left}}

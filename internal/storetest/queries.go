@@ -146,9 +146,9 @@ func testInvalidQueries(t *testing.T, db store.Lister, f family) {
 	wantItem(t, "item", read(t, db, item.KeyOf(f.items[0])), f.items[0])
 }
 
-// testRemoval deletes existing and missing items, repeated keys, and any number of them.
+// testRemoval deletes existing and missing items, and repeated keys. It needs at least one key.
 func testRemoval(t *testing.T, db store.Lister) {
-	keys := make([]item.Key, 60)
+	keys := make([]item.Key, item.MaxRemoveKeys-1)
 	for i := range keys {
 		keys[i] = newKey()
 		if i%4 != 0 {
@@ -159,6 +159,7 @@ func testRemoval(t *testing.T, db store.Lister) {
 	for _, k := range keys {
 		wantItem(t, "item", read(t, db, k), nil)
 	}
-	check.NoError(t, db.Remove(t.Context()), "nothing to remove")
+	wantRejected(t, db.Remove(t.Context()))
+	wantRejected(t, db.Remove(t.Context(), append(keys, newKey(), newKey())...))
 	wantRejected(t, db.Remove(t.Context(), item.Key{PK: "x"}))
 }
