@@ -267,3 +267,17 @@ func TestManyScopesAreListed(t *testing.T) {
 		}
 	}
 }
+
+// Large descriptions are stored in smaller groups: a write repeats the item before in its condition, and the event
+// the item after.
+func TestLargeDescriptionsAreReplaced(t *testing.T) {
+	w := newWorld(t)
+	for _, text := range []string{strings.Repeat("x", 90_000), "y"} {
+		var all []Entity
+		for i := range 48 {
+			all = append(all, Entity{ID: fmt.Sprint("tenant-", i), Metadata: map[string]any{"text": text}})
+		}
+		w.apply(tree(all...))
+		check.Equal(t, w.plan(tree(all...)).Changes(), 0, "left to change")
+	}
+}

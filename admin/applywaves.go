@@ -15,7 +15,7 @@ import (
 // the registries that list them, and the check of the namespace.
 const (
 	stepsAtOnce = (item.MaxTransactItems - 3) / 2
-	maxWaveSize = item.MaxTransactSize / 4 // bytes of stored items, which the events repeat
+	maxWaveSize = item.MaxTransactSize / 4 // bytes of items before and after; the events repeat these
 )
 
 // waves returns the steps that change something in the order in which they are carried out, as
@@ -52,12 +52,12 @@ func (p *Plan) waves() (out [][]int) {
 	return out
 }
 
-// size is how many bytes the item has that the step stores.
+// size is how many bytes the item has before, which the condition repeats, and after the step.
 func (s Step) size() int {
 	if s.entity != nil {
-		return item.Size(s.entity.want.Item())
+		return item.Size(s.entity.stored) + item.Size(s.entity.want.Item())
 	}
-	return item.Size(s.want.Item())
+	return item.Size(s.item) + item.Size(s.want.Item())
 }
 
 // application is a plan that is carried out.
