@@ -99,7 +99,8 @@ func TestBadArgumentsAreRefusedBeforeAnyCall(t *testing.T) {
 	refused("Cascade is true, want a Parent to cascade to")(entity(Entity{ID: "a", Cascade: true}))
 	refused(`Name is "\n", want empty, or ` + layout.Names)(entity(Entity{ID: "a", Name: "\n"}))
 	refused(`Metadata is "", want keys that are not empty`)(entity(Entity{ID: "a", Metadata: map[string]any{"": 1}}))
-	refused("Metadata is too large, want at most 400 KB in all")(meta(strings.Repeat("x", 500_000)))
+	refused(`Metadata.k.x is "", want keys that are not empty`)(meta(map[string]any{"x": map[string]any{"": 1}}))
+	refused("Metadata is too large, want at most 396 KB in all")(meta(strings.Repeat("x", 406_000)))
 	refused("Metadata.k[0].x is 1e+200, want a number that can be stored")(meta([]any{map[string]any{"x": 1e200}}))
 	refused("Metadata.k.x[1] is a time (in YAML, a date without quotes), want text, a number, true or false, nil, or " +
 		"maps and lists of these")(meta(map[string]any{"x": []any{1, feb}}))
@@ -148,7 +149,8 @@ func TestBadArgumentsAreRefusedBeforeAnyCall(t *testing.T) {
 		usage(UsageQuery{Entity: "a", Window: "weekly"}))
 	refused(`Window is "", want hourly, daily or monthly with Live`)(usage(UsageQuery{Entity: "a", Live: true}))
 	refused(`To is "2024-02-01T00:00:00Z", want a time after From`)(usage(UsageQuery{Entity: "a", From: feb, To: feb}))
-	refused(`Window is "", want hourly, daily or monthly`)(only(check.Err(ns.UsageSummary(ctx, UsageQuery{Entity: "a"}))))
+	refused(`Window is "", want hourly, daily or monthly`)(
+		only(check.Err(ns.UsageSummary(ctx, UsageQuery{Entity: "a"}))))
 
 	refused(`namespace is "_", want 1 to 256 bytes`)(ns.Plan(ctx, Manifest{Namespace: "_"}))
 	refused(`namespace is "test", want "prod", which it is applied to`)(ns.Plan(ctx, Manifest{Namespace: "test"}))
@@ -192,6 +194,7 @@ func TestStoredStateIsRefusedInTheSameWords(t *testing.T) {
 		`Parent is "\n", want ` + layout.EntityNames: func() (any, error) { return w.ns.MoveEntity(ctx, "acme", "\n") },
 		`id is "_", want the id of a namespace`:      func() (any, error) { return w.table.PurgeNamespace(ctx, "_") },
 		`id is "", want the id of a namespace`:       func() (any, error) { return w.table.PurgeNamespace(ctx, "") },
+		`id is "a/b", want the id of a namespace`:    func() (any, error) { return w.table.PurgeNamespace(ctx, "a/b") },
 	} {
 		before := w.db.Snapshot()
 		v, err := do()

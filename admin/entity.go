@@ -38,6 +38,9 @@ func entityOf(e config.Entity) Entity {
 	}
 }
 
+// maxEntitySize leaves room in the event that repeats an entity, for its own attributes.
+const maxEntitySize = item.MaxItemSize - 4<<10
+
 // storedEntity validates an entity and returns it as it is stored in a namespace, as yet without
 // when it was created.
 func storedEntity(ns string, e Entity) (config.Entity, error) {
@@ -56,12 +59,12 @@ func storedEntity(ns string, e Entity) (config.Entity, error) {
 		return out, validate.Invalid("Name", e.Name, "empty, or "+layout.Names)
 	}
 	var err error
-	if out.Metadata, err = storedMap(e.Metadata); err != nil {
+	if out.Metadata, err = storedMap("Metadata", e.Metadata, 1); err != nil {
 		return out, err
 	}
 	out.CreatedAt = layout.Timestamp(0) // as long as any
-	if item.ValidateItem(out.Item()) != nil {
-		return out, validate.Invalid("Metadata", validate.Plain("too large"), "at most 400 KB in all")
+	if it := out.Item(); item.ValidateItem(it) != nil || item.Size(it) > maxEntitySize {
+		return out, validate.Invalid("Metadata", validate.Plain("too large"), "at most 396 KB in all")
 	}
 	out.CreatedAt = ""
 	return out, nil

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -16,17 +17,17 @@ import (
 // maxDepth bounds how deep metadata is nested.
 const maxDepth = 16
 
-// storedMap returns metadata as it is stored. Accepted values are strings, booleans,
-// whole numbers, finite floats, nil, and maps and slices (map[string]any, []any,
+// storedMap returns metadata as it is stored, or a map at a path in it. Accepted values are
+// strings, booleans, whole numbers, finite floats, nil, and maps and slices (map[string]any, []any,
 // []string) of them.
-func storedMap(m map[string]any) (item.Item, error) {
+func storedMap(path string, m map[string]any, depth int) (item.Item, error) {
 	out := make(item.Item, len(m))
 	for k, v := range m {
 		if k == "" {
-			return nil, validate.Invalid("Metadata", k, "keys that are not empty")
+			return nil, validate.Invalid(path, k, "keys that are not empty")
 		}
 		var err error
-		if out[k], err = storedValue(k, v, 1); err != nil {
+		if out[k], err = storedValue(path+"."+k, v, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -35,7 +36,8 @@ func storedMap(m map[string]any) (item.Item, error) {
 
 func storedValue(path string, v any, depth int) (item.Value, error) {
 	if depth > maxDepth {
-		return nil, validate.Invalid("Metadata", path, fmt.Sprintf("at most %d levels", maxDepth))
+		return nil, validate.Invalid("Metadata", strings.TrimPrefix(path, "Metadata."),
+			fmt.Sprintf("at most %d levels", maxDepth))
 	}
 	switch v := v.(type) {
 	case nil:
@@ -50,7 +52,7 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		return item.N(v), nil
 	case float64:
 		if size := math.Abs(v); v != 0 && !(1e-125 <= size && size <= 1e125) { // NaN is neither
-			return nil, validate.Invalid("Metadata."+path, v, "a number that can be stored")
+			return nil, validate.Invalid(path, v, "a number that can be stored")
 		}
 		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
 	case []string:
@@ -69,21 +71,15 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 		}
 		return &types.AttributeValueMemberL{Value: list}, nil
 	case map[string]any:
-		m := make(item.Item, len(v))
-		for k, e := range v {
-			var err error
-			if m[k], err = storedValue(path+"."+k, e, depth+1); err != nil {
-				return nil, err
-			}
-		}
-		return item.Map(m), nil
+		m, err := storedMap(path, v, depth+1)
+		return item.Map(m), err
 	}
 	kind := fmt.Sprintf("a %T", v)
 	if _, ok := v.(time.Time); ok { // as YAML reads 2024-01-01
 		kind = "a time (in YAML, a date without quotes)"
 	}
 	accepted := "text, a number, true or false, nil, or maps and lists of these"
-	return nil, validate.Invalid("Metadata."+path, validate.Plain(kind), accepted)
+	return nil, validate.Invalid(path, validate.Plain(kind), accepted)
 }
 
 // publicMap returns stored metadata: whole numbers that fit as int64, others as

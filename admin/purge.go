@@ -31,7 +31,7 @@ const indexLag = time.Second
 func (t *Table) PurgeNamespace(ctx context.Context, id string) (removed int, err error) {
 	ns, err := t.byID(ctx, id)
 	switch missing := errors.Is(err, limiter.ErrNamespace); {
-	case id == "" || id == layout.TableNamespace:
+	case !config.IsNamespaceID(id):
 		return 0, validate.Invalid("id", id, "the id of a namespace")
 	case missing:
 		ns, err = config.Namespace{ID: id}, t.nameless(ctx, id)

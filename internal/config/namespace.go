@@ -115,6 +115,11 @@ func IsNamespace(it item.Item) bool {
 	return strings.HasPrefix(sk, layout.SKNamespace) || strings.HasPrefix(sk, layout.SKNamespaceID)
 }
 
+// IsNamespaceID reports whether keys can begin with the id of a namespace and a slash.
+func IsNamespaceID(id string) bool {
+	return id != "" && id != layout.TableNamespace && !strings.Contains(id, "/")
+}
+
 // DecodeNamespace decodes either of the two items. The id must be valid in keys.
 func DecodeNamespace(it item.Item) (Namespace, error) {
 	r := item.Reader{It: it}
@@ -123,7 +128,7 @@ func DecodeNamespace(it item.Item) (Namespace, error) {
 	if k != layout.NamespaceKey(n.Name) && k != layout.NamespaceIDKey(n.ID) {
 		r.Fail("%w", item.ErrKey)
 	}
-	if n.ID == layout.TableNamespace || strings.Contains(n.ID, "/") {
+	if !IsNamespaceID(n.ID) {
 		r.Fail("attribute %q is %q, want no %q and no slash", attrNamespaceID, n.ID, layout.TableNamespace)
 	}
 	n.Status = r.Str(attrStatus)
