@@ -155,7 +155,7 @@ func (a *Aggregator) replace(ctx context.Context, s *usage.Summing) (writes int,
 }
 
 // partsOf reads the current parts of a window.
-func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) (parts []item.Item, err error) {
+func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) ([]item.Item, error) {
 	if s.Last() {
 		key := s.SumKey(s.Of, s.Changed)
 		day, err := a.readAll(ctx, true, []item.Key{key})
@@ -164,23 +164,17 @@ func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) (parts []ite
 		}
 		s.Changed = 0 // the part is gone
 	}
-	if s.Of == usage.Daily {
-		days, err := a.readAll(ctx, true, s.PartKeys(s.Window, s.Start, a.now()))
-		return slices.Collect(maps.Values(days)), err
-	}
-	q := s.PartsQuery(s.Window, s.Start)
-	for {
+	if s.Of == usage.Hourly {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		page, err := a.store.List(call, q)
+		page, err := a.store.List(call, s.PartsQuery())
 		cancel()
-		if err != nil {
-			return nil, err
+		if err != nil || page.Next == nil {
+			return page.Items, err
 		}
-		parts = append(parts, page.Items...)
-		if q.After = page.Next; q.After == nil {
-			return parts, nil
-		}
+		// Other items are among the hours, and there may be any number of them.
 	}
+	items, err := a.readAll(ctx, true, s.PartKeys(a.now()))
+	return slices.Collect(maps.Values(items)), err
 }
 
 // readAll reads any number of items, with nil for absent ones.

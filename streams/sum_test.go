@@ -313,3 +313,29 @@ func TestInvalidSumsAreSummedAgain(t *testing.T) {
 		}
 	}
 }
+
+// Any number of foreign items between the hours of a day costs a sum no more than its hours.
+func TestItemsBetweenHoursDoNotSlowASum(t *testing.T) {
+	reads := func(junk int) (n int64) {
+		r := newRig(t)
+		for i := range junk {
+			it := layout.UsageKey("ns", "a", "gpt", fmt.Sprintf("%s#%d", anHour, i)).Item()
+			it["x"] = item.S(strings.Repeat("x", 300<<10))
+			r.db.Store(it)
+		}
+		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+			if op.Name == memdynamo.Query && !op.Query.Descending {
+				n++
+			}
+			return true, nil
+		})
+		for range 2 {
+			r.take("a", 0, 1, 1)
+			r.countRecords(r.last())
+			r.now += anHourLong
+		}
+		check.Equal(t, read(r.db.Item(layout.UsageKey("ns", "a", "gpt", "2023-11-14")), "rpm"), 2, "the day")
+		return n
+	}
+	check.Equal(t, reads(30), reads(0), "queries")
+}

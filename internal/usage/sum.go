@@ -28,26 +28,6 @@ import (
 // SumKey returns the key of the owed window that begins at start.
 func (o Owed) SumKey(w Window, start int64) item.Key { return o.place(w, start).Key() }
 
-// PartsQuery finds the hours of a window of kind w that begins at start. It also finds other items,
-// which [Owed.Sum] ignores.
-func (o Owed) PartsQuery(w Window, start int64) item.Query {
-	first, last := o.SumKey(Hourly, start), o.SumKey(Hourly, w.End(start)-hourMillis)
-	return item.Query{PK: first.PK, From: first.SK, To: last.SK, Consistent: true}
-}
-
-// PartKeys returns the keys of the days of a month that begins at start. For an unfinished month
-// they end with tomorrow, because reading an absent day costs as much.
-func (o Owed) PartKeys(w Window, start, now int64) (out []item.Key) {
-	end := w.End(start)
-	if start <= now {
-		end = min(end, now+dayMillis)
-	}
-	for at := start; at < end; at = Daily.End(at) {
-		out = append(out, o.SumKey(Daily, at))
-	}
-	return out
-}
-
 // Summing is the input of the sum of one window.
 type Summing struct {
 	Owed
@@ -59,6 +39,25 @@ type Summing struct {
 
 	Stored item.Item   // the snapshot before the parts were read; nil: there was none
 	Parts  []item.Item // as read from the table, possibly with other items; nil ones are ignored
+}
+
+// PartsQuery finds the hours of the window. It also finds other items, which [Summing.Sum] ignores.
+func (s Summing) PartsQuery() item.Query {
+	first, last := s.SumKey(Hourly, s.Start), s.SumKey(Hourly, s.Window.End(s.Start)-hourMillis)
+	return item.Query{PK: first.PK, From: first.SK, To: last.SK, Consistent: true}
+}
+
+// PartKeys returns the keys of the parts. For an unfinished window they end a day after now, because
+// reading an absent part costs as much.
+func (s Summing) PartKeys(now int64) (out []item.Key) {
+	end := s.Window.End(s.Start)
+	if s.Start <= now {
+		end = min(end, now+dayMillis)
+	}
+	for at := s.Start; at < end; at = s.Of.End(at) {
+		out = append(out, s.SumKey(s.Of, at))
+	}
+	return out
 }
 
 // Last reports whether only the last day of a stored month has changed. The sum then needs only

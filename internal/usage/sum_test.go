@@ -26,7 +26,7 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 		{"in its last hour", next - hourMillis, "#USAGE#r#2024-02-29", 29},
 		{"by a clock that is behind", feb - 1, "#USAGE#r#2024-02-29", 29},
 	} {
-		keys := o.PartKeys(Monthly, feb, c.now)
+		keys := Summing{Owed: o, Window: Monthly, Of: Daily, Start: feb}.PartKeys(c.now)
 		if len(keys) != c.n || keys[0] != layout.UsageKey("ns", "e", "r", "2024-02-01") || keys[len(keys)-1].SK != c.last {
 			t.Errorf("%s: %d keys from %v to %v, want %d to %s", c.name, len(keys), keys[0], keys[len(keys)-1], c.n, c.last)
 		}
@@ -37,7 +37,7 @@ func TestPartsOfAMonthAreItsDays(t *testing.T) {
 // include them all. The query covers exactly the day's hours.
 func TestPartsOfADayAreReadConsistently(t *testing.T) {
 	o := Owed{Bucket: Bucket{"ns", "r", "e"}}
-	q := o.PartsQuery(Daily, at("2024-02-01T00:00:00.000Z"))
+	q := Summing{Owed: o, Window: Daily, Of: Hourly, Start: at("2024-02-01T00:00:00.000Z")}.PartsQuery()
 	first := layout.UsageKey("ns", "e", "r", "2024-02-01T00:00:00Z")
 	last := layout.UsageKey("ns", "e", "r", "2024-02-01T23:00:00Z")
 	if !q.Consistent || q.PK != first.PK || q.From != first.SK || q.To != last.SK {
