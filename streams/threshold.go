@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -65,25 +66,29 @@ func (a *Aggregator) unreported(ctx context.Context, of []ledger.Threshold) (out
 	return out, nil
 }
 
-// sumShards reads the shards of a divided bucket. If one cannot be read, the sum is unknown: that
-// shard's own record is set aside when it arrives.
+// shardsAtOnce is how many shards are held in memory as items, which may have 400 KB each.
+const shardsAtOnce = 32
+
+// sumShards reads the shards of a divided bucket. If one cannot be read, or is none of ours, the sum
+// is unknown: an unreadable shard's own record is set aside when it arrives.
 func (a *Aggregator) sumShards(ctx context.Context, s usage.Spending) (usage.Spending, error) {
 	for {
-		keys := s.Keys()
-		items, err := a.readAll(ctx, true, keys)
-		if err != nil {
-			return s, err
-		}
 		var shards []table.Shard
-		for _, k := range keys {
-			if items[k] == nil {
-				continue
-			}
-			b, err := table.DecodeShard(items[k])
+		for keys := range slices.Chunk(s.Keys(), shardsAtOnce) {
+			items, err := a.readAll(ctx, true, keys)
 			if err != nil {
-				return s, nil
+				return s, err
 			}
-			shards = append(shards, b)
+			for _, k := range keys {
+				if items[k] == nil {
+					continue
+				}
+				b, ok := usage.Share(items[k])
+				if !ok {
+					return s, nil
+				}
+				shards = append(shards, b)
+			}
 		}
 		wider, ok := s.Wider(shards)
 		if !ok {

@@ -390,10 +390,11 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	}
 }
 
-// If the item of a shard is unreadable, the total is unknown. Nothing is reported, and the record
-// is not delivered again for that.
+// If the item of a shard is unreadable, or has more limits than any of ours, the total is unknown.
+// Nothing is reported, and the record is not delivered again for that.
 func TestUnreadableSharesReportNothing(t *testing.T) {
-	for unreadable := range 2 {
+	for i := range 2 * 2 {
+		unreadable, wide := i/2, i%2 != 0
 		r := newRig(t)
 		for k := range 2 {
 			b := budgetShard(k, 2)
@@ -401,11 +402,21 @@ func TestUnreadableSharesReportNothing(t *testing.T) {
 			r.db.Store(b.Item())
 		}
 		payload := streamtest.PayloadOf(records(r.since(0))...)
-		it := budgetShard(unreadable, 2).Item()
-		it["b_budget_tk"] = item.S("x")
+		b := budgetShard(unreadable, 2)
+		limits := []bucket.Limit{budget}
+		for n := range bucket.MaxLimits {
+			limits = append(limits, bucket.Limit{Name: fmt.Sprint("other", n), Capacity: 9000, Amount: 9, Period: 1})
+		}
+		if wide {
+			b.State = bucket.New(limits, unreadable, 2, t0)
+		}
+		it := b.Item()
+		if !wide {
+			it["b_budget_tk"] = item.S("x")
+		}
 		r.db.Store(it)
 		if got := r.handle(payload); got != done || len(r.thresholds()) != 0 {
-			t.Errorf("shard %d: %s, reported %+v", unreadable, got, r.thresholds())
+			t.Errorf("shard %d, wide %v: %s, reported %+v", unreadable, wide, got, r.thresholds())
 		}
 	}
 }

@@ -87,9 +87,13 @@ func (c Config) reports(sl bucket.Slot) bool { return sl.Renews() && len(c.perce
 
 // whole returns the quotas of an undivided bucket that may have reached a threshold: if the change
 // reached it, as from 7 of 10 tokens to 9, or if it is the first change of an hour. The latter
-// covers lost records and lowered limits, which no change shows, and costs one read per hour.
+// covers lost records and lowered limits, which no change shows, and costs one read per hour. A
+// bucket with more limits than any of ours has none to report.
 func whole(c *stream.Change, conf Config) (out []Spent) {
 	state := c.New.State
+	if len(state.Slots) > bucket.MaxSlots {
+		return nil
+	}
 	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
 	for i, sl := range state.Slots {
 		if !sl.Renews() || sl.End == 0 {
@@ -129,6 +133,12 @@ func (s Spending) Wider(shards []table.Shard) (wider Spending, ok bool) {
 	ok = most > s.Shards && most <= bucket.MaxShards
 	s.Shards = max(s.Shards, most)
 	return s, ok
+}
+
+// Share decodes a shard. ok is false if it cannot be read, or has more limits than any of ours.
+func Share(it item.Item) (b table.Shard, ok bool) {
+	b, err := table.DecodeShard(it)
+	return b, err == nil && len(b.State.Slots)+len(b.Partial) <= bucket.MaxSlots
 }
 
 func mostShards(shards []table.Shard) (most int) {

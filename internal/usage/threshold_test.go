@@ -311,3 +311,20 @@ func TestLimitsHaveTheirOwnPercentages(t *testing.T) {
 		check.Equal(t, len(divided) > 0, want != nil, "%s, divided: read", name)
 	}
 }
+
+// A bucket with more limits than any of ours reports nothing: its quotas could be thousands.
+func TestBucketsOfTooManyQuotasReportNothing(t *testing.T) {
+	for n, want := range map[int]int{bucket.MaxLimits: bucket.MaxLimits, bucket.MaxLimits + 1: 0} {
+		var limits []bucket.Limit
+		for i := range n {
+			l := budget
+			l.Name = fmt.Sprint("budget", i)
+			limits = append(limits, l)
+		}
+		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: bucket.New(limits, 0, 1, t0)}
+		for i := range b.State.Slots {
+			b.State.Slots[i].Tokens = 5_000
+		}
+		check.Equal(t, len(told(shows(b, 1))), want, "%d quotas", n)
+	}
+}
