@@ -16,20 +16,24 @@ import (
 
 // A snapshot with a legend of another form has no marks.
 func TestOtherLegendsHaveNoMarks(t *testing.T) {
-	legend := Legend{Stream: 7, Limits: []string{"rpm"}}.bytes()
+	legend, full := Legend{Stream: 7, Limits: []string{"rpm"}}.bytes(), make([]byte, 1+2*mostLimits)
+	for i := range mostLimits {
+		full[1+2*i] = 1 // a name of one byte
+	}
 	for name, c := range map[string]struct {
 		v   item.Value
 		any bool
 	}{
 		"ours": {item.B(legend), true}, "none": {nil, false}, "a string": {item.S("x"), false},
 		"cut short": {item.B(legend[:len(legend)-1]), false}, "empty": {item.B(nil), false},
+		"of the most limits": {item.B(full), true}, "of one more": {item.B(append(full, 0)), false},
 	} {
 		it := Snapshot{Namespace: "n", Entity: "e", Resource: "r", Part: "x"}.Item()
 		if delete(it, attrLegend); c.v != nil {
 			it[attrLegend] = c.v
 		}
 		if m := MarksOf(it); m.Any != c.any || len(m.Legend.Limits) > 0 != c.any {
-			t.Errorf("%s: %v, %v", name, m.Any, m.Legend)
+			t.Errorf("%s: %v, %d limits", name, m.Any, len(m.Legend.Limits))
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (m Marks) Others() (out []Count) {
 	}
 	for i, limit := range m.Legend.Limits {
 		n, ok := countedIn(m.snapshot, limit)
-		if more := n - (sums[i] - origin[i]); ok && more > 0 {
+		if more := n - (sums[limit] - origin[i]); ok && more > 0 {
 			out = append(out, Count{Limit: limit, Tokens: more})
 		}
 	}
@@ -75,14 +75,13 @@ func (m Marks) rawOrigin() []byte {
 	return nil
 }
 
-// sums adds up the counters of all marks, in the order of the legend; complete is false if some
-// mark lacks them.
-func (m Marks) sums() (out []int64, complete bool) {
-	out, complete = make([]int64, len(m.Legend.Limits)), true
+// sums adds up the counters of all marks by limit; complete is false if some mark lacks them.
+func (m Marks) sums() (out map[string]int64, complete bool) {
+	out, complete = map[string]int64{}, true
 	for _, shard := range m.Shards() {
 		mark, ok := m.Shard(shard)
 		complete = complete && ok && mark.counts()
-		mark.addTo(out, m.Legend, 1)
+		mark.addTo(out, 1)
 	}
 	return out, complete
 }
@@ -90,18 +89,17 @@ func (m Marks) sums() (out []int64, complete bool) {
 // counts reports whether the mark has counters, or its shard was removed.
 func (m Mark) counts() bool { return m.Gone || len(m.Used) > 0 }
 
-// addTo adds sign times the mark's counters to sums in the legend's order.
-func (m Mark) addTo(sums []int64, l Legend, sign int64) {
-	for i, limit := range l.Limits {
-		n, _ := CountOf(m.Used, limit)
-		sums[i] += sign * n
+// addTo adds sign times the mark's counters to sums.
+func (m Mark) addTo(sums map[string]int64, sign int64) {
+	for _, c := range m.Used {
+		sums[c.Limit] += sign * c.Tokens
 	}
 }
 
-func packOrigin(origin []int64) []byte {
+func (l Legend) packOrigin(origin map[string]int64) []byte {
 	b := []byte{1}
-	for _, n := range origin {
-		b = binary.AppendVarint(b, n)
+	for _, limit := range l.Limits {
+		b = binary.AppendVarint(b, origin[limit])
 	}
 	return b
 }
@@ -115,16 +113,16 @@ func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 	}
 	// The origin is the sum of the marks minus our part of the snapshot's new count.
 	sums, complete := u.Seen.after(l, u.Moves).sums()
-	for i, limit := range l.Limits {
+	for _, limit := range l.Limits {
 		n, ok := countedIn(u.Seen.snapshot, limit)
 		more, _ := CountOf(u.Counts, limit)
 		others, _ := CountOf(u.Others, limit)
-		sums[i] -= n + more - others
+		sums[limit] -= n + more - others
 		complete = complete && ok
 	}
 	origin := u.givenUp()
 	if complete {
-		origin = packOrigin(sums)
+		origin = l.packOrigin(sums)
 	}
 	if u.Seen.snapshot != nil && u.Seen.Shared() {
 		up.Set = append(up.Set, item.Attr{Name: attrShared, Value: item.B([]byte{1})})
@@ -140,27 +138,27 @@ func (u Usage) keepOrigin(up *item.Update, l Legend) []item.Cond {
 // expected marks. An origin that would be too low is given up; one that is too high only finds too
 // few counts of others.
 func (u Usage) assumeOrigin(up *item.Update, l Legend) {
-	origin := make([]int64, len(l.Limits))
+	origin := map[string]int64{}
 	known, fresh := true, true
 	for _, m := range u.Moves {
 		known = known && m.To.counts()
-		m.To.addTo(origin, l, 1)
+		m.To.addTo(origin, 1)
 		if m.Counted != nil {
 			fresh = false
 			known = known && m.Counted.counts()
-			m.Counted.addTo(origin, l, -1)
+			m.Counted.addTo(origin, -1)
 		}
 	}
-	for i, limit := range l.Limits {
+	for _, limit := range l.Limits {
 		n, _ := CountOf(u.Counts, limit)
-		origin[i] -= n
-		known = known && origin[i] >= 0
+		origin[limit] -= n
+		known = known && origin[limit] >= 0
 	}
 	switch {
 	case !known:
 		up.Set = append(up.Set, item.Attr{Name: attrOrigin, Value: item.B(u.givenUp())})
 	case fresh:
-		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrOrigin, Value: item.B(packOrigin(origin))})
+		up.SetIfAbsent = append(up.SetIfAbsent, item.Attr{Name: attrOrigin, Value: item.B(l.packOrigin(origin))})
 	}
 }
 
