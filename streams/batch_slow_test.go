@@ -294,7 +294,8 @@ func TestManyDaysCatchUpOverSeveralInvocations(t *testing.T) {
 			check.Must(t, check.Err(r.agg.Invoke(ctx, windowed(nil, nil, true))))
 			cancel()
 			said, left := 0, n-r.snapshots("2023-11-14")
-			for _, m := range regexp.MustCompile(`msg="owed anew" windows=(\d+) err=`).FindAllStringSubmatch(log.String(), -1) {
+			line := regexp.MustCompile(`msg="longer windows not summed" owed_again=(\d+) err=`)
+			for _, m := range line.FindAllStringSubmatch(log.String(), -1) {
 				windows, _ := strconv.Atoi(m[1])
 				said += windows
 			}

@@ -104,7 +104,8 @@ func (l *tally) catchUpLists(ctx, within context.Context, q item.Query) error {
 		for some := range slices.Chunk(owed, owedAtOnce) {
 			rest, err := l.catchUpSome(within, some)
 			if err != nil {
-				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "owed anew", slog.Int("windows", len(rest)), slog.Any("err", err))
+				l.agg.log.LogAttrs(ctx, slog.LevelWarn, "longer windows not summed", slog.Int("owed_again", len(rest)),
+					slog.Any("err", err))
 			}
 			if len(rest) > 0 {
 				left = append(left, &counting{owed: rest})

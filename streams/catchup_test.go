@@ -102,7 +102,8 @@ func TestFailedSumsAreOwedAgain(t *testing.T) {
 		r.now += 3 * time.Hour.Milliseconds()
 		r.within(&seen, nil, true)
 		day := r.usageOf()["ns/ENTITY#a#USAGE#gpt#2023-11-14 rpm"]
-		if said := strings.Count(log.String(), `msg="owed anew" windows=1 err=`); day != c.day || int64(said) != c.said {
+		said := strings.Count(log.String(), `msg="longer windows not summed" owed_again=1 err=`)
+		if day != c.day || int64(said) != c.said {
 			t.Errorf("fails: %v: the day has %d, want %d; owed anew %d times, want %d", fails, day, c.day, said, c.said)
 		}
 		fails = false
