@@ -50,17 +50,23 @@ func (a *Aggregator) count(ctx context.Context, c *counting, later bool) (writes
 	return writes + n, worse(err, failed)
 }
 
-// countAll counts totals of one bucket. Where one can never be stored, it goes on with the next.
+// countAll counts totals of one bucket. Where one can never be stored, its shards are counted one by
+// one, and it goes on with the next.
 func (a *Aggregator) countAll(ctx context.Context, totals []usage.Total,
 	seen map[item.Key]item.Item) (writes int, unknown int64, err error) {
-	for i := range totals {
-		n, last, failed := a.countTotal(ctx, &totals[i], seen)
+	for len(totals) > 0 {
+		t, later := &totals[0], totals[1:]
+		n, last, failed := a.countTotal(ctx, t, seen)
 		writes, err = writes+n, worse(err, failed)
 		if fails(err) {
 			return writes, unknown, err
 		}
+		t.Reopen(later, last.Behind)
+		if totals = later; last.Action == usage.Add && failed != nil && len(t.Chains) > 1 {
+			totals = slices.Concat(t.Apart(), later)
+			continue
+		}
 		unknown += int64(last.Unknown)
-		totals[i].Reopen(totals[i+1:], last.Behind)
 	}
 	return writes, unknown, err
 }

@@ -186,3 +186,28 @@ func TestAWideHourCountsNothingTwice(t *testing.T) {
 	}
 	check.Equal(t, sum, 5, "tokens in all hours")
 }
+
+// A shard that can never be counted takes no other shard of its hour along.
+func TestAShardThatIsNeverStoredLeavesTheOthers(t *testing.T) {
+	for _, tumbling := range []bool{false, true} {
+		r := newRig(t)
+		for used := range int64(2) {
+			it := layout.BucketKey("ns", "a", "gpt", 1).Item()
+			for i := range 400 {
+				it[fmt.Sprintf("b_limit%03d_tc", i)] = item.N(used * 1000)
+			}
+			r.db.Store(it)
+		}
+		for _, shard := range []int{0, 2, 0} {
+			r.take("a", shard, 1, 1)
+		}
+		payload := streamtest.PayloadOf(records(r.since(0))...)
+		if tumbling {
+			payload = windowed(records(r.since(0)), nil, true)
+		}
+		for range 2 {
+			check.Must(t, check.Err(r.agg.Invoke(t.Context(), payload)))
+			check.Slices(t, r.hours(), []int64{3}, "tumbling %v", tumbling)
+		}
+	}
+}

@@ -62,6 +62,15 @@ func Totals(parts []Part, w Window) []Total {
 	return out
 }
 
+// Apart returns a total for each shard.
+func (t *Total) Apart() []Total {
+	out := slices.Repeat([]Total{*t}, len(t.Chains))
+	for i := range out {
+		out[i].Chains = t.Chains[i : i+1]
+	}
+	return out
+}
+
 // From returns the start of the window, RFC 3339, UTC.
 func (t *Total) From() string { return layout.Timestamp(t.Start) }
 
