@@ -59,7 +59,7 @@ func (n *Namespace) Reach(ctx context.Context, at Scope) (Reached, error) {
 // reach is Reach with the names of the limits that were stored at the scope before.
 func (n *Namespace) reach(ctx context.Context, at Scope, before []string) (Reached, error) {
 	return n.eachBucket(ctx, at, "bring limits to", func(ctx context.Context, of Scope) (bool, error) {
-		return n.reachBucket(ctx, of.Entity, of.Resource, before)
+		return n.reachBucket(ctx, at, of, before)
 	})
 }
 
@@ -96,19 +96,20 @@ func (n *Namespace) eachBucket(
 	return out, nil
 }
 
-// reachBucket brings the limits in force to one bucket. It ends when a read of the
-// configuration and all shards finds nothing to do. If somebody changes either at the
+// reachBucket brings the limits in force to one bucket, after a change at a scope. It ends when a
+// read of the configuration and all shards finds nothing to do. If somebody changes either at the
 // same time, the next read shows it.
-func (n *Namespace) reachBucket(
-	ctx context.Context, entity, resource string, before []string,
-) (changed bool, err error) {
+func (n *Namespace) reachBucket(ctx context.Context, at, of Scope, before []string) (changed bool, err error) {
 	last := error(ErrBusy)
 	for try := range reachAttempts {
-		in, err := n.inForce(ctx, entity, resource)
+		in, err := n.inForce(ctx, of.Entity, of.Resource)
+		if in.at.width() < at.width() {
+			err = nil // a scope that cannot be read hides the change from the bucket
+		}
 		if err != nil || len(in.limits) == 0 {
 			return changed, err
 		}
-		shards, err := n.shards(ctx, entity, resource)
+		shards, err := n.shards(ctx, of.Entity, of.Resource)
 		if err != nil {
 			return changed, err
 		}

@@ -147,6 +147,11 @@ func TestOneOddScope(t *testing.T) {
 	if !errors.Is(err, ErrReach) || r != (Reached{Buckets: 2, Failed: 1}) {
 		t.Errorf("reach: %+v, %v", r, err)
 	}
+	it = w.db.Item(layout.EntityConfigKey(w.ns.id, "own", "gpt-4"))
+	it["l_rpm_ra"] = item.N(0)
+	w.db.Store(it)
+	w.set(Scope{}, rpm20) // the odd scope hides them from its bucket
+	check.Equal(t, w.peek("other", "gpt-4")[0].Levels[0].Capacity, 20, "capacity of the other bucket")
 }
 
 // However many shards of it there are, no transaction of the removal is too large.
