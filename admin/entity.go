@@ -91,11 +91,11 @@ func (n *Namespace) UpdateEntity(ctx context.Context, e Entity) (Entity, error) 
 	if err != nil {
 		return Entity{}, err
 	}
-	was, err := n.Entity(ctx, e.ID)
+	_, was, err := n.existing(ctx, e.ID)
 	if err != nil {
-		return Entity{}, err
+		return Entity{}, fail(err, "read entity %q", e.ID)
 	}
-	stored.CreatedAt = layout.Timestamp(was.CreatedAt.UnixMilli())
+	stored.CreatedAt = cmp.Or(was.CreatedAt, layout.Timestamp(n.table.now()))
 	err = n.writeEntity(ctx, stored, entitySet(stored, ledger.ActionEntityUpdated), stored.Update(), ErrNotFound)
 	if err != nil {
 		return Entity{}, fail(err, "update entity %q", e.ID)
@@ -134,10 +134,7 @@ var errChanged = fmt.Errorf("the entity: %w", ErrBusy)
 
 // move stores another parent of an entity, while all of the entity is what it was.
 func (n *Namespace) move(ctx context.Context, id, parent string) (config.Entity, error) {
-	stored, e, err := n.described(ctx, id)
-	if err == nil && stored == nil {
-		err = ErrNotFound
-	}
+	stored, e, err := n.existing(ctx, id)
 	if err != nil {
 		return e, err
 	}
@@ -195,11 +192,16 @@ func (n *Namespace) Entity(ctx context.Context, id string) (Entity, error) {
 	if err := validate.Entity("ID", id); err != nil {
 		return Entity{}, err
 	}
-	stored, e, err := n.described(ctx, id)
-	if err == nil && stored == nil {
+	_, e, err := n.existing(ctx, id)
+	return entityOf(e), fail(err, "read entity %q", id)
+}
+
+// existing is described for an entity that must exist, else the error is ErrNotFound.
+func (n *Namespace) existing(ctx context.Context, id string) (stored item.Item, e config.Entity, err error) {
+	if stored, e, err = n.described(ctx, id); err == nil && stored == nil {
 		err = ErrNotFound
 	}
-	return entityOf(e), fail(err, "read entity %q", id)
+	return stored, e, err
 }
 
 // described returns the item of an entity, and the entity; nil and the zero one if it is not

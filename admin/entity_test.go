@@ -239,3 +239,19 @@ func TestReachStopsWhenLimitsKeepChanging(t *testing.T) {
 		})
 	}
 }
+
+// An entity that another program has stored without the time of its creation gets the time of the change.
+func TestEntitiesWithoutATimeOfCreation(t *testing.T) {
+	w := newWorld(t)
+	w.create(Entity{ID: "acme"})
+	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
+	delete(it, layout.AttrCreatedAt)
+	w.db.Store(it)
+	want := time.UnixMilli(start).UTC()
+	e, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
+	w.must(err)
+	check.Equal(t, e.CreatedAt, want, "returned")
+	e, err = w.ns.Entity(t.Context(), "acme")
+	w.must(err)
+	check.Equal(t, e.CreatedAt, want, "stored")
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -179,11 +180,7 @@ func (h hierarchy) step(id string) (Step, error) {
 	if h.gone[id] {
 		return s, nil
 	}
-	if was.CreatedAt != "" {
-		want.CreatedAt = was.CreatedAt
-	} else {
-		want.CreatedAt = layout.Timestamp(h.n.table.now())
-	}
+	want.CreatedAt = cmp.Or(was.CreatedAt, layout.Timestamp(h.n.table.now()))
 	s.entity.want, s.ToEntity = want, new(entityOf(want))
 	switch {
 	case stored == nil:
