@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -217,5 +219,23 @@ func TestConfiguredThresholdsAreUsed(t *testing.T) {
 				t.Errorf("%v: %v", c.given, a.conf.Percents)
 			}
 		}
+	}
+}
+
+// A quota whose period ends outside the years that JSON can express is not reported, so it does not
+// block the stream.
+func TestPeriodsWithoutEndAreNotReported(t *testing.T) {
+	for year, reported := range map[int]int{9999: 1, 10_000: 0, -1: 0} {
+		r := newRig(t)
+		r.agg.alert = func(_ context.Context, a Alert) error { return check.Err(json.Marshal(a)) }
+		l := bucket.Limit{Name: "budget", Capacity: 40_000, Period: bucket.QuotaPeriod, Reset: "+7200000"}
+		b := budgetShard(0, 1)
+		b.State = bucket.New([]bucket.Limit{l}, 0, 1, t0)
+		b.State = b.State.Take([]int64{20_000, 1000})
+		b.State.Slots[0].End = time.Date(year, 7, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+		r.db.Store(b.Item())
+		payload := streamtest.PayloadOf(records(r.since(0))...)
+		check.Equal(t, r.handle(payload), done, "%d", year)
+		check.Equal(t, len(r.thresholds()), reported, "%d: reported", year)
 	}
 }

@@ -34,8 +34,15 @@ func (s Spent) reached(percents []int) (out []int) {
 	return out
 }
 
-// hasThresholds reports whether the period is long enough for thresholds.
+// latest is the end of the year 9999, epoch milliseconds. JSON has no form for a later instant.
+const latest = 253_402_300_800_000
+
+// hasThresholds reports whether the period is long enough for thresholds, and its end can be
+// reported.
 func (s Spent) hasThresholds() bool {
+	if s.End < 0 || s.End >= latest {
+		return false
+	}
 	if n := s.Limit.FirstUse(); n > 0 {
 		return n >= shortest
 	}
