@@ -3,13 +3,12 @@ package usage
 import (
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 )
 
 // stateVersion is the first byte of the state. A state of another version is treated as lost.
-const stateVersion = 2
+const stateVersion = 3
 
 // packer encodes a state.
 type packer struct {
@@ -164,19 +163,18 @@ func (w *packer) limits(counts []ledger.Count) {
 		w.uint(w.named)
 		return
 	}
-	var all strings.Builder
+	var all packer
 	for _, c := range counts {
-		all.WriteString(c.Limit)
-		all.WriteByte(0)
+		all.text(c.Limit)
 	}
-	n, ok := w.names[all.String()]
+	n, ok := w.names[string(all.b)]
 	if !ok {
 		n = uint64(len(w.names))
-		w.names[all.String()] = n
+		w.names[string(all.b)] = n
 	}
 	w.now, w.named = counts, n
 	if w.uint(n); !ok {
-		w.text(all.String())
+		w.bytes(all.b)
 	}
 }
 

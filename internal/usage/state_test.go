@@ -18,7 +18,7 @@ import (
 
 func randomParts(r *rand.Rand) (out []Part) {
 	counts := func() (c []ledger.Count) {
-		for _, name := range []string{"", "rpm", "tpm", "x\ny"} {
+		for _, name := range []string{"", "rpm", "tpm", "x\ny", "z\x00"} {
 			if r.IntN(2) == 0 {
 				c = append(c, ledger.Count{Limit: name, Tokens: r.Int64N(1<<40) - 1<<39})
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -221,11 +220,12 @@ func (r *unpacker) limits() []string {
 		r.fail()
 		return nil
 	}
-	all := r.text()
+	all := unpacker{b: r.bytes(r.uint())}
 	var list []string
-	if all != "" {
-		list = strings.Split(strings.TrimSuffix(all, "\x00"), "\x00")
+	for len(all.b) > 0 {
+		list = append(list, all.text())
 	}
+	r.bad = r.bad || all.bad
 	r.names = append(r.names, list)
 	return list
 }
