@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -37,6 +38,9 @@ func Terraform() string { return terraform }
 // tableARN stands for the table's ARN in policies.json.
 const tableARN = "<table>"
 
+// isTableARN matches the ARN of one table, without wildcards and variables of policies.
+var isTableARN = regexp.MustCompile(`^arn:[a-z-]+:dynamodb:[a-z0-9-]*:\d*:table/[\w.-]+$`)
+
 // Policies returns the IAM policies of applications, in JSON by their names, for the table with an
 // ARN. Each allows exactly the DynamoDB calls that a program of its kind makes:
 //
@@ -55,9 +59,7 @@ func Policies(arn string) (map[string]string, error) {
 	if err := json.Unmarshal(policyDocuments, &all); err != nil {
 		panic("bug: policies.json: " + err.Error())
 	}
-	parts := strings.Split(arn, ":")
-	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "dynamodb" || !strings.HasPrefix(parts[5], "table/") ||
-		strings.ContainsAny(arn, "\"\\* ") || strings.Count(arn, "/") != 1 {
+	if !isTableARN.MatchString(arn) {
 		return nil, fmt.Errorf("table ARN %q: want one like arn:aws:dynamodb:us-east-1:123456789012:table/zae-limiter", arn)
 	}
 	out := make(map[string]string, len(all))

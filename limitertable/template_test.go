@@ -321,7 +321,8 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "limits", "arn:aws:s3:::limits", arn + "/index/*", arn + "*", "*", arn + `"`, arn + ":x",
-		arn + "/x", strings.Replace(arn, "arn", "urn", 1), strings.Replace(arn, "dynamodb", "s3", 1),
+		arn + "?", arn + "\n", arn + "${aws:userid}", strings.TrimSuffix(arn, "limits"), arn + "/x",
+		strings.Replace(arn, "arn", "urn", 1), strings.Replace(arn, "dynamodb", "s3", 1),
 		strings.Replace(arn, "table/", "global-table/", 1)} {
 		all, err := Policies(bad)
 		said := fmt.Sprintf("table ARN %q: want one like arn:aws:dynamodb:", bad)
