@@ -81,9 +81,14 @@ type reader struct {
 	mistakes []Mistake
 }
 
-// deepest is how many names of its place a mistake shows: the last ones. With all of them, the
-// mistakes of a deeply nested document would take hundreds of megabytes.
+// deepest is how many names of its place a mistake shows: the last ones. With all of them, a deeply
+// nested document would take hundreds of megabytes.
 const deepest = 12
+
+// below returns the place of a name within another place, at most one more than is shown.
+func below(where []string, name string) []string {
+	return append(slices.Clip(where[max(0, len(where)-deepest):]), name)
+}
 
 func (r *reader) refuse(n *yaml.Node, where []string, format string, args ...any) {
 	if above := len(where) - deepest; above > 0 {
@@ -129,7 +134,7 @@ func (r *reader) read(n *yaml.Node, to reflect.Value, where []string) {
 		to.Set(reflect.MakeMap(to.Type()))
 		for _, p := range r.pairs(n, where) {
 			one := reflect.New(to.Type().Elem()).Elem()
-			r.read(p.value, one, append(slices.Clip(where), p.key.Value))
+			r.read(p.value, one, below(where, p.key.Value))
 			to.SetMapIndex(reflect.ValueOf(p.key.Value), one)
 		}
 	case kind == reflect.Struct && n.Kind == yaml.MappingNode:
@@ -154,7 +159,7 @@ func (r *reader) read(n *yaml.Node, to reflect.Value, where []string) {
 // field decodes a key of a mapping and its value.
 func (r *reader) field(p pair, of reflect.Value, where []string) {
 	name, pass := p.key.Value, r.options.PassOver
-	at := append(slices.Clip(where), name)
+	at := below(where, name)
 	switch f, reason := field(of, name), r.options.Refused[of.Type()][name]; {
 	case pass != "" && strings.HasPrefix(name, pass), reason != "" && isEmpty(p.value):
 	case reason != "":

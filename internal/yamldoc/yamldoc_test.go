@@ -2,6 +2,7 @@ package yamldoc
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -56,6 +57,20 @@ func TestNumbersAreDecimalDigits(t *testing.T) {
 		var b book
 		check.Slices(t, Read([]byte("pages: "+text), &b, Options{}), []Mistake{{1, fmt.Sprintf(
 			"pages: found %q, want 0 to 4294967295", strings.Trim(text, `"`))}}, text)
+	}
+}
+
+// A place far below takes as little memory as one near the top.
+func TestDeepDocumentsTakeLittleMemory(t *testing.T) {
+	const depth = 5000
+	text := []byte(strings.Repeat("{a: ", depth) + "1" + strings.Repeat("}", depth))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var data map[string]any
+	check.Slices(t, Read(text, &data, Options{}), nil, "mistakes")
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 50<<20 {
+		t.Errorf("%d MB for %d KB of text", used>>20, len(text)>>10)
 	}
 }
 
