@@ -98,8 +98,12 @@ func TestBadArgumentsAreRefusedBeforeAnyCall(t *testing.T) {
 	refused(`Parent is "\n", want ` + entities)(entity(Entity{ID: "a", Parent: "\n"}))
 	refused("Cascade is true, want a Parent to cascade to")(entity(Entity{ID: "a", Cascade: true}))
 	refused(`Name is "\n", want empty, or ` + layout.Names)(entity(Entity{ID: "a", Name: "\n"}))
-	refused(`Metadata is "", want keys that are not empty`)(entity(Entity{ID: "a", Metadata: map[string]any{"": 1}}))
-	refused(`Metadata.k.x is "", want keys that are not empty`)(meta(map[string]any{"x": map[string]any{"": 1}}))
+	refused(`Metadata is "", want keys in UTF-8 that are not empty`)(
+		entity(Entity{ID: "a", Metadata: map[string]any{"": 1}}))
+	refused(`Metadata.k.x is "", want keys in UTF-8 that are not empty`)(
+		meta(map[string]any{"x": map[string]any{"": 1}}))
+	refused(`Metadata.k[0] is "\xff", want UTF-8`)(meta([]string{"\xff"}))
+	refused(`Metadata.k is "\xff", want keys in UTF-8 that are not empty`)(meta(map[string]any{"\xff": 1}))
 	refused("Metadata is too large, want at most 396 KB in all")(meta(strings.Repeat("x", 406_000)))
 	refused("Metadata.k[0].x is 1e+200, want a number that can be stored")(meta([]any{map[string]any{"x": 1e200}}))
 	refused("Metadata.k.x[1] is a time (in YAML, a date without quotes), want text, a number, true or false, nil, or " +

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -23,8 +24,8 @@ const maxDepth = 16
 func storedMap(path string, m map[string]any, depth int) (item.Item, error) {
 	out := make(item.Item, len(m))
 	for k, v := range m {
-		if k == "" {
-			return nil, validate.Invalid(path, k, "keys that are not empty")
+		if k == "" || !utf8.ValidString(k) {
+			return nil, validate.Invalid(path, k, "keys in UTF-8 that are not empty")
 		}
 		var err error
 		if out[k], err = storedValue(path+"."+k, v, depth); err != nil {
@@ -43,6 +44,9 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 	case nil:
 		return item.Null(), nil
 	case string:
+		if !utf8.ValidString(v) { // DynamoDB would store another text
+			return nil, validate.Invalid(path, v, "UTF-8")
+		}
 		return item.S(v), nil
 	case bool:
 		return item.Bool(v), nil
