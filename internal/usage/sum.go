@@ -158,11 +158,15 @@ func hasParts(sum item.Item, snapshots []item.Item, hour int64) bool {
 	if !isDay(sum) && slices.ContainsFunc(snapshots, isDay) {
 		of = Daily
 	}
-	is := ledger.SummedOf(sum)
+	present := map[int64]bool{}
+	for _, it := range snapshots {
+		if ledger.WindowOf(it) == string(of) {
+			present[startOf(it)] = true
+		}
+	}
+	is, from := ledger.SummedOf(sum), startOf(sum)
 	return is.Base == nil && !slices.ContainsFunc(is.Parts, func(at int) bool {
-		start := startOf(sum) + int64(at)*of.End(0)
-		return start <= hour && !slices.ContainsFunc(snapshots, func(it item.Item) bool {
-			return ledger.WindowOf(it) == string(of) && startOf(it) == start
-		})
+		start := from + int64(at)*of.End(0)
+		return start <= hour && !present[start]
 	})
 }
