@@ -212,7 +212,7 @@ func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
 	if size > 1024 {
 		t.Errorf("6 limits of mixed kinds are %d bytes, more than one write unit", size)
 	}
-	if more != 1092 {
-		t.Errorf("8 limits of mixed kinds are %d bytes, want 1092: two write units", more)
+	if more != 1098 {
+		t.Errorf("8 limits of mixed kinds are %d bytes, want 1098: two write units", more)
 	}
 }
