@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"maps"
 	"sync/atomic"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -15,6 +16,10 @@ const (
 
 	// lookAtOnce is how many buckets one call looks up.
 	lookAtOnce = item.MaxReadKeys / 2
+
+	// lookBytes is the size up to which a snapshot is held until its bucket is counted. Few of ours
+	// are larger, but another client's may have 400 KB.
+	lookBytes = 16 << 10
 )
 
 // lookup finds out what an earlier attempt has already counted. A repeated invocation counts the
@@ -82,5 +87,6 @@ func (l *lookup) read(ctx context.Context, these []*counting) map[item.Key]item.
 		keys[i] = all[i].Key()
 	}
 	items, _ := l.agg.readAll(ctx, true, keys) // nil if it fails: counting reads the snapshots itself
+	maps.DeleteFunc(items, func(_ item.Key, it item.Item) bool { return item.Size(it) > lookBytes })
 	return items
 }

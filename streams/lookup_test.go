@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,21 @@ func TestLookupsTakeOneCall(t *testing.T) {
 	l.found.Store(lookAfter)
 	l.snapshots(t.Context(), due[0])
 	check.Slices(t, calls, []int{item.MaxReadKeys}, "calls of keys")
+}
+
+// Large snapshots are not held: thousands of them would take all memory.
+func TestLargeSnapshotsAreNotHeld(t *testing.T) {
+	r := newRig(t)
+	due := []*counting{{parts: []usage.Part{{Bucket: gpt("e"), Runs: []usage.Run{{}}}}}}
+	l := newLookup(r.agg, due)
+	total := usage.Totals(due[0].parts, usage.Hourly)[0]
+	it := total.Key().Item()
+	for size, held := range map[int]bool{lookBytes: true, lookBytes + 1: false} {
+		it["x"] = item.S("")
+		it["x"] = item.S(strings.Repeat("x", size-item.Size(it)))
+		r.db.Store(it)
+		check.Equal(t, l.read(t.Context(), due)[total.Key()] != nil, held, "%d bytes", size)
+	}
 }
 
 // A known snapshot is newer than one from an eventually consistent read, but not newer than one
