@@ -74,10 +74,6 @@ func (l Legend) bytes() []byte {
 	return b
 }
 
-// mostLimits is the greatest number of limits in a legend. No bucket of ours has so many in one
-// window.
-const mostLimits = 1024
-
 func parseLegend(b []byte) (l Legend, ok bool) {
 	stream, n := binary.Uvarint(b)
 	if n <= 0 || stream > math.MaxInt64 {
@@ -86,7 +82,7 @@ func parseLegend(b []byte) (l Legend, ok bool) {
 	l.Stream = int64(stream)
 	for b = b[n:]; len(b) > 0; {
 		size, n := binary.Uvarint(b)
-		if n <= 0 || size > uint64(len(b)-n) || len(l.Limits) == mostLimits {
+		if n <= 0 || size > uint64(len(b)-n) {
 			return l, false
 		}
 		l.Limits = append(l.Limits, string(b[n:n+int(size)]))
