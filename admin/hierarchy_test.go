@@ -283,3 +283,12 @@ func TestManyEntitiesAreCreatedInBulk(t *testing.T) {
 	}
 	w.hasNoOrphans()
 }
+
+// An entity that no manifest describes any more is managed no more: one that is created by hand afterwards stays.
+func TestForgottenEntitiesStay(t *testing.T) {
+	w := newWorld(t)
+	w.apply(tree(Entity{ID: "acme"}))
+	w.apply(tree())
+	w.create(Entity{ID: "acme"})
+	check.Equal(t, actions(w.apply(tree())), "", "plan")
+}

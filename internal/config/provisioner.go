@@ -40,18 +40,18 @@ type Provisioner struct {
 const maxOneItem = item.MaxItemSize / 2
 
 // Item returns the state in stored form, without its pages. Unlike other clients' states, it can be
-// found by namespace, so purging a namespace removes it.
+// found by namespace, so purging a namespace removes it. It sets every attribute of ours, also the
+// empty ones, so that nothing of an earlier state is left.
 func (p Provisioner) Item() item.Item {
 	k := layout.ProvisionerKey(p.Namespace)
 	it := layout.NewItem(k)
 	it[attrManagedSystem] = item.Bool(p.System)
 	it[attrManagedRes] = item.List(p.Resources)
-	it[attrManagedEntities] = entityLists(p.Entities)
-	putList(it, attrManagedDescribed, p.Described)
 	if p.Paged {
-		delete(it, attrManagedDescribed)
-		it[attrManagedEntities], it[attrManagedPages] = item.Map(item.Item{}), item.N(layout.ProvisionerPages)
+		p.Entities, p.Described = nil, nil
+		it[attrManagedPages] = item.N(layout.ProvisionerPages)
 	}
+	it[attrManagedEntities], it[attrManagedDescribed] = entityLists(p.Entities), item.List(p.Described)
 	it[attrLastApplied], it[attrAppliedHash] = item.S(p.LastApplied), item.S(p.Hash)
 	return layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
 }
@@ -62,13 +62,6 @@ func entityLists(of map[string][]string) item.Value {
 		entities[entity] = item.List(resources)
 	}
 	return item.Map(entities)
-}
-
-// putList sets a list of strings unless it is empty.
-func putList(it layout.Keyed, attr string, s []string) {
-	if len(s) > 0 {
-		it[attr] = item.List(s)
-	}
 }
 
 // Fitting returns the state, paged if it does not fit into one item. A paged state stays paged.
@@ -110,8 +103,7 @@ func (p Provisioner) Pages() []item.Item {
 			fmt.Fprintf(h, "%q\n", entity)
 		}
 		it := layout.NewItem(k)
-		putList(it, attrManagedDescribed, described[i])
-		it[attrManagedEntities] = entityLists(of[i])
+		it[attrManagedEntities], it[attrManagedDescribed] = entityLists(of[i]), item.List(described[i])
 		it[attrAppliedHash] = item.S(hex.EncodeToString(h.Sum(nil)))
 		out[i] = layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
 	}
