@@ -137,8 +137,8 @@ func DecodeProvisioner(it item.Item) (Provisioner, error) {
 		r.Fail("%w", item.ErrKey)
 	}
 	p.Paged = r.Int(attrManagedPages) > 0
-	p.Described = r.Texts(attrManagedDescribed)
-	p.System, p.Resources = r.Flag(attrManagedSystem), r.Texts(attrManagedRes)
+	p.Described = names(r.Texts(attrManagedDescribed))
+	p.System, p.Resources = r.Flag(attrManagedSystem), names(r.Texts(attrManagedRes))
 	entities := r.Entries(attrManagedEntities)
 	for _, entity := range slices.Sorted(maps.Keys(entities)) {
 		if p.Entities == nil {
@@ -148,8 +148,14 @@ func DecodeProvisioner(it item.Item) (Provisioner, error) {
 		if err != nil {
 			r.Fail("attribute %q, entity %q: %w", attrManagedEntities, entity, err)
 		}
-		p.Entities[entity] = list
+		p.Entities[entity] = names(list)
 	}
 	p.LastApplied, p.Hash = r.Str(attrLastApplied), r.Str(attrAppliedHash)
 	return item.Decoded(&r, "provisioner", p)
+}
+
+// names returns the names in a list, sorted, each once, and none that is empty.
+func names(list []string) []string {
+	once := slices.Compact(slices.Sorted(slices.Values(list)))
+	return slices.DeleteFunc(once, func(name string) bool { return name == "" })
 }

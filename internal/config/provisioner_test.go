@@ -82,3 +82,17 @@ func TestProvisionerStatesNeedTheirKey(t *testing.T) {
 		}
 	}
 }
+
+// A list that another program has written may have a name twice, or an empty one, which names nothing: with it, a
+// resource would be everybody's default.
+func TestManagedNamesAreReadOnce(t *testing.T) {
+	names, want := item.List([]string{"b", "", "a", "b"}), []string{"a", "b"}
+	it := Provisioner{Namespace: "ns"}.Item()
+	it[attrManagedRes], it[attrManagedDescribed] = names, names
+	it[attrManagedEntities] = item.Map(item.Item{"acme": names})
+	p, err := DecodeProvisioner(it)
+	check.Must(t, err)
+	check.Slices(t, p.Resources, want, "resources")
+	check.Slices(t, p.Described, want, "described")
+	check.Slices(t, p.Entities["acme"], want, "resources of the entity")
+}
