@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 )
@@ -104,6 +105,23 @@ func TestRecordsOfManyLimitsHaveTheirOwnRun(t *testing.T) {
 		}
 		check.Slices(t, got, c.wide, "%s: runs", name)
 	}
+}
+
+// A record of thousands of limits has more counts than an update, but not as many as its limits: they
+// are compared with each other.
+func TestRecordsOfTooManyLimitsAreCut(t *testing.T) {
+	c := change(0, "1", t0, 1)
+	c.Used = nil
+	for i := range 9 * maxCounts {
+		c.Used = append(c.Used, stream.Used{Limit: fmt.Sprint(i), Before: 1, After: 2, Was: true, Is: true})
+	}
+	total := AllTotals(Fold([]stream.Change{c}), Hourly)[0]
+	counts := total.Progress(nil).Left
+	if n := len(counts); n <= maxCounts || n > maxCounts+1 {
+		t.Errorf("%d counts, want one more than %d", n, maxCounts)
+	}
+	check.Equal(t, item.Validate(ledger.Usage{Place: total.place(Hourly, t0), Counts: counts}.Update()) != nil, true,
+		"the update is refused")
 }
 
 // A chain completes an earlier window with its first tokens, and with runs that add up to nothing.
