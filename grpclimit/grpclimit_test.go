@@ -438,6 +438,7 @@ func TestInterceptorsNeedALimiterAndRequest(t *testing.T) {
 	l := limitertest.New(t).Limiter(nil)
 	for name, f := range map[string]func(){
 		"unary, no limiter":  func() { grpclimit.Unary(nil, grpclimit.Options{Request: request}) },
+		"unary, nil limiter": func() { grpclimit.Unary((*limiter.Limiter)(nil), grpclimit.Options{Request: request}) },
 		"unary, no request":  func() { grpclimit.Unary(l, grpclimit.Options{}) },
 		"stream, no limiter": func() { grpclimit.Stream(nil, grpclimit.Options{Request: request}) },
 		"stream, no request": func() { grpclimit.Stream(l, grpclimit.Options{}) },
@@ -451,6 +452,25 @@ func TestInterceptorsNeedALimiterAndRequest(t *testing.T) {
 			f()
 		}()
 	}
+}
+
+// A hook of the program that panics ends the call, and the call holds no slot for good.
+func TestAHookThatPanicsHoldsNoSlot(t *testing.T) {
+	table := limitertest.New(t)
+	limit := grpclimit.Unary(table.Limiter(nil), grpclimit.Options{
+		Request: func(context.Context, grpclimit.Call) (limiter.Request, error) {
+			return limiter.Request{Entity: "a", Resource: "jobs", Costs: limiter.Costs{"jobs": 1},
+				Limits: []limiter.Limit{limiter.InFlight("jobs", 1, time.Minute)}}, nil
+		},
+		Granted: func(context.Context, grpclimit.Call, *limiter.Lease) { panic("x") },
+	})
+	func() {
+		defer func() { check.Equal(t, recover(), any("x"), "the panic") }()
+		_, _ = limit(t.Context(), nil, &grpc.UnaryServerInfo{}, nil)
+	}()
+	b, err := table.Admin("").Peek(t.Context(), "a", "jobs")
+	check.Must(t, err)
+	check.Equal(t, b[0].Levels[0].Remaining, 1, "free slots")
 }
 
 // The context of a call ends when its slot is lost; the lease is settled all the same.

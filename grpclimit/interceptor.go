@@ -88,7 +88,7 @@ type stream struct {
 func (s stream) Context() context.Context { return s.ctx }
 
 func (o *Options) check(l Acquirer) {
-	if l == nil || o.Request == nil {
+	if own, ok := l.(*limiter.Limiter); l == nil || ok && own == nil || o.Request == nil {
 		panic("bug: grpclimit needs a limiter and Options.Request")
 	}
 	if o.Denied == nil {
@@ -118,9 +118,6 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 	if err != nil {
 		return o.Failed(ctx, c, err)
 	}
-	if o.Granted != nil {
-		o.Granted(ctx, c, lease)
-	}
 	ctx, step := nested.Enter(ctx, lease)
 	ctx, cancel := lease.Within(ctx)
 	defer cancel()
@@ -129,6 +126,9 @@ func (o *Options) limit(ctx context.Context, l Acquirer, c Call, handle func(con
 			o.Settled(ctx, c, err)
 		}
 	}()
+	if o.Granted != nil {
+		o.Granted(ctx, c, lease)
+	}
 	return handle(ctx)
 }
 

@@ -324,6 +324,24 @@ func TestRequestsThatLoseTheirSlot(t *testing.T) {
 	})
 }
 
+// A hook of the program that panics ends the request, and the request holds no slot for good.
+func TestHooksThatPanicHoldNoSlot(t *testing.T) {
+	for name, o := range map[string]httplimit.Options{
+		"Granted": {Granted: func(*http.Request, *limiter.Lease) { panic("x") }},
+		"Fields":  {Fields: []httplimit.Fields{func(http.Header, []limiter.Status) { panic("x") }}},
+	} {
+		table := limitertest.New(t)
+		o.Request = asks("a", limiter.InFlight("jobs", 1, time.Minute))
+		func() {
+			defer func() { check.Equal(t, recover(), any("x"), "%s: the panic", name) }()
+			get(httplimit.New(table.Limiter(nil), o)(fine), "")
+		}()
+		b, err := table.Admin("").Peek(t.Context(), "a", "api")
+		check.Must(t, err)
+		check.Equal(t, b[0].Levels[0].Remaining, 1, "%s: free slots", name)
+	}
+}
+
 // The body says of each limit what kind it is, and of a quota alone when it is whole again; an
 // error of the caller's own is told in the words of its status.
 func TestKindsAndWordsOfABody(t *testing.T) {

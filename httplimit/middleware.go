@@ -116,18 +116,13 @@ func (o Options) serve(l Acquirer, next http.Handler, w http.ResponseWriter, r *
 		o.Failed(w, r, err)
 		return
 	}
-	if o.Granted != nil {
-		o.Granted(r, lease)
-	}
-	if lease.Charged() {
-		r = o.set(w, r, lease.Status())
-	}
 	o.handle(next, w, r, lease)
 }
 
-// handle runs the handler and settles the lease, whatever becomes of the client.
+// handle runs the hooks and the handler, and settles the lease, whatever becomes of the client.
 func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Request, lease *limiter.Lease) {
-	ctx, step := nested.Enter(r.Context(), lease)
+	client := r.Context()
+	ctx, step := nested.Enter(client, lease)
 	ctx, cancel := lease.Within(ctx)
 	defer cancel()
 	var failed error // to give back
@@ -140,13 +135,20 @@ func (o Options) handle(next http.Handler, w http.ResponseWriter, r *http.Reques
 			o.Settled(r, err)
 		}
 	}()
+	r = r.WithContext(ctx)
+	if o.Granted != nil {
+		o.Granted(r, lease)
+	}
+	if lease.Charged() {
+		r = o.set(w, r, lease.Status())
+	}
 	if o.Counts == nil {
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next.ServeHTTP(w, r)
 		return
 	}
 	answer := &watched{ResponseWriter: w}
-	next.ServeHTTP(answer, r.WithContext(ctx))
-	if answer.status != 0 && r.Context().Err() == nil && !o.Counts(answer.status) {
+	next.ServeHTTP(answer, r)
+	if answer.status != 0 && client.Err() == nil && !o.Counts(answer.status) {
 		failed = lease.Rollback(ctx)
 	}
 }
