@@ -42,8 +42,12 @@ func aliasOf(known *[64]string, prefix string, i int) string {
 	return prefix + strconv.Itoa(i)
 }
 
+// maxShared is how many names or values do not fit into one expression. So many aliases are looked
+// for before a new one is given, whatever a hostile item asks for.
+const maxShared = 1024
+
 func (n *names) name(attr string) string {
-	for i, have := range n.order {
+	for i, have := range n.order[:min(len(n.order), maxShared)] {
 		if have == attr {
 			return aliasOf(&nameAliases, "#", i)
 		}
@@ -56,7 +60,7 @@ func (n *names) name(attr string) string {
 // 14 values instead of 23.
 func (n *names) value(v Value) string {
 	if number, ok := v.(*types.AttributeValueMemberN); ok {
-		for i, have := range n.values {
+		for i, have := range n.values[:min(len(n.values), maxShared)] {
 			if same, ok := have.(*types.AttributeValueMemberN); ok && same.Value == number.Value {
 				return aliasOf(&valueAliases, ":", i)
 			}

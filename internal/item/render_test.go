@@ -11,6 +11,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 // said returns an expression with the names and values in place of their aliases.
@@ -172,6 +174,19 @@ func TestManyAliases(t *testing.T) {
 	if got := said(t, in.UpdateExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues); got !=
 		"SET "+strings.Join(want, ", ") {
 		t.Errorf("rendered as %s", got)
+	}
+}
+
+// A request that no expression has room for takes no search for aliases: a hostile item has
+// thousands of attributes.
+func TestAliasesOfImpossibleRequestsAreNotShared(t *testing.T) {
+	for n, want := range map[int]int{maxShared: maxShared, maxShared + 1: maxShared + 2} {
+		u := Update{Key: Key{"p", "s"}}
+		for i := range n {
+			u.Remove = append(u.Remove, fmt.Sprint("a", i))
+		}
+		u.If = Exists(u.Remove[n-1])
+		check.Equal(t, len(u.Input("table").ExpressionAttributeNames), want, "of %d attributes", n)
 	}
 }
 

@@ -141,7 +141,7 @@ func (s *Sum) Update(stored item.Item) (up item.Update, due bool) {
 		if limit == bucket.Denied { // the counts by shard are removed
 			was = deniedAs(stored[prefixDenied])
 		}
-		if n := all.Tokens[limit]; n != was {
+		if n := all.Tokens[limit]; n != was && len(up.Set) <= MaxCounts {
 			up.Set = append(up.Set, item.Attr{Name: attrCount(limit), Value: countValue(limit, n)})
 		}
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -184,5 +185,17 @@ func TestDaysOfOthersAreReplaced(t *testing.T) {
 		if _, held, _ := u.Apply(after); held {
 			t.Errorf("%s: it was replaced twice", name)
 		}
+	}
+}
+
+// The sum of thousands of limits is refused, after a look at no more than an update has room for.
+func TestSumsOfTooManyLimitsAreCut(t *testing.T) {
+	s := &Sum{Place: day, Amount: Amount{Tokens: map[string]int64{}}, Summed: Summed{Version: 1}}
+	for i := range 9 * MaxCounts {
+		s.Tokens[fmt.Sprint("l", i)] = 1
+	}
+	u, due := s.Update(nil)
+	if n := len(u.Set); !due || n > MaxCounts+3 || item.Validate(u) == nil {
+		t.Errorf("due %v, %d attributes set, %v", due, n, item.Validate(u))
 	}
 }

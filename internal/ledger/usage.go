@@ -101,6 +101,10 @@ func (u Usage) Update() item.Update {
 	return up
 }
 
+// MaxCounts is how many counts do not fit into one update, however short: #0 :0, and so on. Of more,
+// only as many are looked at as prove that the update can never be stored.
+const MaxCounts = item.MaxExpression / len("#0 :0,")
+
 // maxLegend is the greatest number of limits without a mark that a legend adds at once. A bucket
 // with more, which only other clients make, has no marks for them.
 const maxLegend = 64

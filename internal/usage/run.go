@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
@@ -29,17 +28,13 @@ type Run struct {
 // counted record by record.
 const maxNames = 64
 
-// maxCounts is how many counts do not fit into one update, however short: #0 :0, and so on. Of a
-// record with more, only as many are compared as prove that it can never be stored.
-const maxCounts = item.MaxExpression / len("#0 :0,")
-
 func newRun(c *stream.Change, at ledger.Position) Run {
 	r := Run{First: at, Last: at,
 		FromGen: table.GenerationByte(c.OldGeneration), ToGen: table.GenerationByte(c.New.Generation),
 		Events: event(c)}
 	r.Wide = len(c.Used) > maxNames
 	for _, u := range c.Used {
-		if r.Wide && (u.Before == u.After || len(r.From)+len(r.To) > 2*maxCounts) {
+		if r.Wide && (u.Before == u.After || len(r.From)+len(r.To) > 2*ledger.MaxCounts) {
 			continue
 		}
 		if u.Was {

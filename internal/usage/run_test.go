@@ -112,13 +112,13 @@ func TestRecordsOfManyLimitsHaveTheirOwnRun(t *testing.T) {
 func TestRecordsOfTooManyLimitsAreCut(t *testing.T) {
 	c := change(0, "1", t0, 1)
 	c.Used = nil
-	for i := range 9 * maxCounts {
+	for i := range 9 * ledger.MaxCounts {
 		c.Used = append(c.Used, stream.Used{Limit: fmt.Sprint(i), Before: 1, After: 2, Was: true, Is: true})
 	}
 	total := AllTotals(Fold([]stream.Change{c}), Hourly)[0]
 	counts := total.Progress(nil).Left
-	if n := len(counts); n <= maxCounts || n > maxCounts+1 {
-		t.Errorf("%d counts, want one more than %d", n, maxCounts)
+	if n := len(counts); n <= ledger.MaxCounts || n > ledger.MaxCounts+1 {
+		t.Errorf("%d counts, want one more than %d", n, ledger.MaxCounts)
 	}
 	check.Equal(t, item.Validate(ledger.Usage{Place: total.place(Hourly, t0), Counts: counts}.Update()) != nil, true,
 		"the update is refused")
