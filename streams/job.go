@@ -8,6 +8,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/sequence"
+	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -48,7 +49,7 @@ func (a *Aggregator) jobs(led *tally, histories []usage.History, p usage.Upkeep,
 	}
 	for _, r := range p.Reshardings {
 		reshardings = append(reshardings, newJob(jobResharding, r.Bucket(), firsts,
-			func(ctx context.Context) (int, error) { return a.reshard(ctx, r) }))
+			func(ctx context.Context) (int, error) { return shard.Run(ctx, a.store, r.Steps, a.now) }))
 	}
 	for _, r := range p.Refills {
 		refills = append(refills, newJob(jobRefill, r.Bucket, firsts,

@@ -51,9 +51,6 @@ func (a *Aggregator) sum(ctx context.Context, owed []usage.Owed, read map[item.K
 
 // sumNow reads and sums the owed longer windows of one bucket.
 func (a *Aggregator) sumNow(ctx context.Context, owed []usage.Owed) (writes int, err error) {
-	if len(owed) == 0 {
-		return 0, nil
-	}
 	read, err := a.readSums(ctx, owed)
 	if err != nil {
 		return 0, err

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/shard"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
@@ -135,10 +134,4 @@ func (a *Aggregator) once(ctx context.Context, u item.Update, attempts int) (wri
 		}
 	}
 	return 0, err
-}
-
-// reshard performs the steps of a resharding. If the steps leave shards alone because other
-// processes are changing them, those follow when they are seen again.
-func (a *Aggregator) reshard(ctx context.Context, r usage.Resharding) (writes int, err error) {
-	return shard.Run(ctx, a.store, r.Steps, a.now)
 }

@@ -50,7 +50,8 @@ func Fold(changes []stream.Change) []History {
 func (b *History) add(c *stream.Change) {
 	i := len(b.Changes)
 	for i > 0 {
-		order := comparePositions(c, b.Changes[i-1])
+		o := b.Changes[i-1]
+		order := cmp.Or(cmp.Compare(c.Stream, o.Stream), sequence.Compare(c.Sequence, o.Sequence))
 		if order == 0 {
 			return
 		}
@@ -79,9 +80,6 @@ func Firsts(histories []History) map[Bucket]string {
 	return out
 }
 
-// alive reports whether the shard exists, as of the last change.
-func (b History) alive() bool { return b.last().Operation != stream.Remove }
-
 // spent returns the consumption in the batch by slot of s, in millitokens.
 func (b History) spent(s bucket.State) []int64 {
 	out := make([]int64, len(s.Slots))
@@ -97,11 +95,6 @@ func (b History) spent(s bucket.State) []int64 {
 		add(bucket.WCU, c.Metered)
 	}
 	return out
-}
-
-// comparePositions compares streams, and sequence numbers within one.
-func comparePositions(a, b *stream.Change) int {
-	return cmp.Or(cmp.Compare(a.Stream, b.Stream), sequence.Compare(a.Sequence, b.Sequence))
 }
 
 func (b History) key() item.Key { return layout.BucketKey(b.Namespace, b.Entity, b.Resource, b.Shard) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/stream"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -33,7 +34,9 @@ type Upkeep struct {
 // work.
 func Decide(histories []History, now int64, conf Config) Upkeep {
 	var p Upkeep
-	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool { return !b.alive() })
+	histories = slices.DeleteFunc(slices.Clone(histories), func(b History) bool {
+		return b.last().Operation == stream.Remove
+	})
 	for len(histories) > 0 {
 		n := 1
 		for n < len(histories) && histories[n].Bucket == histories[0].Bucket {
