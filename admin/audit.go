@@ -30,15 +30,11 @@ type Event struct {
 // trail returns under what subject the events about an entity, a resource or the
 // namespace are stored.
 func (s Scope) trail() (string, error) {
-	switch {
-	case s.Entity != "" && s.Resource != "":
+	if s.Entity != "" && s.Resource != "" {
 		return "", validate.Invalid("about", s.String(), "an entity or a resource or neither")
-	case s.Entity != "":
-		return layout.EntitySubject(s.Entity), validate.Entity("Entity", s.Entity)
-	case s.Resource != "":
-		return layout.AuditResourcePrefix + s.Resource, validate.Resource("Resource", s.Resource)
 	}
-	return layout.AuditSystem, nil
+	subject, _ := s.subject()
+	return subject, s.validate()
 }
 
 // Events lists the audit events about an entity, about a resource, or with neither about the

@@ -14,14 +14,6 @@ import (
 // scopeSet is those that a manifest declares, or the provisioner manages.
 type scopeSet map[Scope]bool
 
-func newScopes(declared []Config) scopeSet {
-	s := make(scopeSet, len(declared))
-	for _, c := range declared {
-		s[c.Scope] = true
-	}
-	return s
-}
-
 // state returns the state of the provisioner when all of the scopes are managed.
 func (s scopeSet) state(ns string) config.Provisioner {
 	p := config.Provisioner{Namespace: ns}

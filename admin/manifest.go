@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
@@ -77,8 +76,7 @@ func (c Config) checkDeclared() error {
 // the most specific scopes first, so that nobody falls to a wider one meanwhile.
 func (m Manifest) declared() []Config {
 	return slices.SortedFunc(slices.Values(m.Scopes), func(a, b Config) int {
-		return cmp.Or(a.Scope.width()-b.Scope.width(), strings.Compare(a.Entity, b.Entity),
-			strings.Compare(a.Resource, b.Resource))
+		return cmp.Or(a.Scope.width()-b.Scope.width(), compareScopes(a.Scope, b.Scope))
 	})
 }
 

@@ -172,8 +172,11 @@ func (n *Namespace) Plan(ctx context.Context, m Manifest) (*Plan, error) {
 	}
 	all := m.declared()
 	declared := len(all)
-	p := &Plan{hash: m.hash(), state: state, after: newScopes(all)}
+	p := &Plan{hash: m.hash(), state: state, after: make(scopeSet, declared)}
 	p.Unfinished = state.LastApplied != "" && state.Hash == ""
+	for _, c := range all {
+		p.after[c.Scope] = true
+	}
 	for _, s := range managedScopes(state.Provisioner) {
 		if !p.after[s] {
 			all = append(all, Config{Scope: s})

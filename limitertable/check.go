@@ -101,13 +101,6 @@ func Check(ctx context.Context, db DynamoDB, name string) error {
 
 // Check returns nil if a described table meets the specification, otherwise a *[DiffError].
 func (s Spec) Check(d Description) error {
-	if diffs := s.differences(d, true); len(diffs) > 0 {
-		return &DiffError{Table: d.Name, Diffs: diffs}
-	}
-	return nil
-}
-
-func (s Spec) differences(d Description, ttl bool) []string {
 	var out []string
 	differ := func(what, is, want string) {
 		if is != want {
@@ -131,10 +124,11 @@ func (s Spec) differences(d Description, ttl bool) []string {
 		}
 	}
 	differ("stream", string(d.Spec.StreamViewType), string(s.StreamViewType))
-	if ttl {
-		differ("time to live", d.Spec.TTLAttribute, s.TTLAttribute)
+	differ("time to live", d.Spec.TTLAttribute, s.TTLAttribute)
+	if out == nil {
+		return nil
 	}
-	return out
+	return &DiffError{Table: d.Name, Diffs: out}
 }
 
 func or(s string) string {

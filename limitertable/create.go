@@ -56,7 +56,9 @@ func (s Spec) Create(ctx context.Context, db DynamoDB, name string) (Description
 	if err != nil {
 		return Description{}, err
 	}
-	if s.TTLAttribute != "" && d.Spec.TTLAttribute == "" && len(s.differences(d, false)) == 0 {
+	bare := s
+	bare.TTLAttribute = ""
+	if s.TTLAttribute != "" && bare.Check(d) == nil {
 		if err := expire(ctx, db, name, s.TTLAttribute); err != nil {
 			return d, err
 		}

@@ -177,7 +177,7 @@ func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 	}
 	out := limiter.Quota(name, n, at)
 	out.Soft = l.Soft
-	return out, out.Validate()
+	return out, nil
 }
 
 func (l *limit) kind(name string) (limiter.Limit, error) {
@@ -206,7 +206,7 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 		}
 		out.Period = time.Duration(*l.Period) * time.Second
 	}
-	return out, out.Validate()
+	return out, nil
 }
 
 func (l *limit) inFlight(name string) (limiter.Limit, error) {
@@ -216,8 +216,7 @@ func (l *limit) inFlight(name string) (limiter.Limit, error) {
 			limiter.ErrInvalid, name)
 	}
 	epoch := min(max(*l.Epoch, 0), 1<<32)
-	out := limiter.InFlight(name, *l.Slots, time.Duration(epoch)*time.Second)
-	return out, out.Validate()
+	return limiter.InFlight(name, *l.Slots, time.Duration(epoch)*time.Second), nil
 }
 
 // parseAt reads a limit with an @: "1000" and "daily Europe/Berlin", or "$500" and "monthly", and

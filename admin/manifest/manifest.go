@@ -174,10 +174,10 @@ func (d document) limits(all map[string]*limit, where ...string) ([]limiter.Limi
 	return out, errors.Join(errs...)
 }
 
-// limit returns the limit that is declared: a kind, and what all kinds may have.
+// limit returns the limit that is declared: a kind, and what all kinds may have. It is valid.
 func (l *limit) limit(name string) (limiter.Limit, error) {
 	out, err := l.kind(name)
-	if err != nil || l.Floors == nil && l.Ahead == nil && len(l.Windows) == 0 {
+	if err != nil {
 		return out, err
 	}
 	if len(l.Windows) > 0 {

@@ -166,7 +166,8 @@ func (r *record) event() (Event, error) {
 		Sequence:  r.Dynamodb.SequenceNumber,
 	}
 	id, entity := f.optional(ledger.AttrEventID), f.optional(layout.AttrEntityID)
-	f.drop(item.AttrGSI4PK, item.AttrGSI4SK) // where the item was stored, not its content
+	delete(image, item.AttrGSI4PK) // where the item was stored, not its content
+	delete(image, item.AttrGSI4SK)
 	e.Other = f.rest()
 	if f.err != nil {
 		return Event{}, f.err

@@ -65,12 +65,6 @@ func (f *fields) any(name string) any {
 	return p
 }
 
-func (f *fields) drop(names ...string) {
-	for _, n := range names {
-		delete(f.image, n)
-	}
-}
-
 // rest returns the attributes that were not extracted, or nil. They are visited in order of name,
 // so the same error is always reported.
 func (f *fields) rest() map[string]any {

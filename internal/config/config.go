@@ -90,9 +90,6 @@ func (c Config) Item() item.Item {
 	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
 }
 
-// Replace stores the configuration in place of the old one, like every client.
-func (c Config) Replace() item.Put { return item.Put{Item: c.Item()} }
-
 // SetLimits replaces all limits, including unreadable ones.
 func (c *Config) SetLimits(limits []bucket.Limit) { c.Limits, c.Unread = limits, nil }
 

@@ -145,7 +145,11 @@ func readCalendar(r *item.Reader, at string) string {
 			at+layout.FieldSchedule)
 	}
 	if length := r.Int(at + layout.FieldLength); length != 0 {
-		return canonical(r, at+layout.FieldLength, "+"+strconv.FormatInt(length, 10))
+		form := "+" + strconv.FormatInt(length, 10)
+		if _, err := calendar.Parse(form); err != nil {
+			r.Fail("attribute %q: %w", at+layout.FieldLength, err)
+		}
+		return form
 	}
 	stored := r.Str(at + layout.FieldCalendar)
 	if stored == "" {
@@ -154,13 +158,6 @@ func readCalendar(r *item.Reader, at string) string {
 	canonical, err := calendar.Read(stored, r.Str(layout.AttrZone))
 	if err != nil {
 		r.Fail("attribute %q: %w", at+layout.FieldCalendar, err)
-	}
-	return canonical
-}
-
-func canonical(r *item.Reader, attr, canonical string) string {
-	if _, err := calendar.Parse(canonical); err != nil {
-		r.Fail("attribute %q: %w", attr, err)
 	}
 	return canonical
 }

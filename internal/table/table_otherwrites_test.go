@@ -149,7 +149,7 @@ func otherWrites(t *testing.T) []call {
 		one("discard", Discard(bucketItem), bucketItem),
 		one("discard what says nothing", Discard(item.KeyOf(bucketItem).Item()), item.KeyOf(bucketItem).Item()),
 		one("adopt without a parent", orphan.Adopt(item.KeyOf(bucketItem)), bucketItem),
-		one("replace limits", c.Replace(), nil),
+		one("replace limits", item.Put{Item: c.Item()}, nil),
 		one("store limits over others", c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()),
 		one("change limits", config.Noticed(c.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),
 		one("delete limits", config.Noticed(bare.Over(c.Item(), item.Exists(item.AttrPK)), c.Item()), c.Item()),

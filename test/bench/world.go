@@ -104,7 +104,7 @@ func (w *world) client(ctx context.Context) (*limiter.Limiter, error) {
 func (w *world) defaults(ctx context.Context) error {
 	c := config.Config{Namespace: w.ns, Resource: resource,
 		Limits: clients.Stored(limiter.PerMinute("rpm", 1000), limiter.PerMinute("tpm", 100_000))}
-	_, err := w.store.Write(ctx, c.Replace())
+	_, err := w.store.Write(ctx, item.Put{Item: c.Item()})
 	return err
 }
 

@@ -22,7 +22,7 @@ const namespace = "demo"
 // seedConfig stores the limits of every level, and the hot bucket with a write meter that a laptop
 // can exhaust. The clients create the tenants' other buckets.
 func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error {
-	writes := []item.Write{config.Config{Namespace: ns, Limits: clients.Stored(systemLimits...)}.Replace()}
+	writes := []item.Write{item.Put{Item: config.Config{Namespace: ns, Limits: clients.Stored(systemLimits...)}.Item()}}
 	resources := map[string]bool{}
 	for _, t := range tenants {
 		c := config.Config{Namespace: ns, Limits: clients.Stored(t.limits...)}
@@ -39,7 +39,7 @@ func seedConfig(ctx context.Context, s store.Store, ns string, now int64) error 
 		default:
 			continue
 		}
-		writes = append(writes, c.Replace())
+		writes = append(writes, item.Put{Item: c.Item()})
 	}
 	hot := clients.Full(ns, hotEntity, hotResource, hotLimits, hotWCU, now)
 	writes = append(writes, item.Put{Item: hot.Item(), If: item.Absent(item.AttrPK)})
