@@ -105,9 +105,9 @@ func (u Usage) Update() item.Update {
 // only as many are looked at as prove that the update can never be stored.
 const MaxCounts = item.MaxExpression / len("#0 :0,")
 
-// maxLegend is the greatest number of limits without a mark that a legend adds at once. A bucket
-// with more, which only other clients make, has no marks for them.
-const maxLegend = 64
+// MaxNames is how many limits a mark can hold, and a legend adds at once without one. A bucket with
+// more, which only other clients make, is counted record by record.
+const MaxNames = 64
 
 // legend returns the legend of the marks to write, and the condition that the snapshot has it.
 func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
@@ -127,7 +127,7 @@ func (u Usage) legend(up *item.Update) (Legend, []item.Cond) {
 		}
 		l = l.With(m.To.Used)
 	}
-	if len(u.Counts) <= maxLegend { // no mark names a limit that appeared and disappeared since
+	if len(u.Counts) <= MaxNames { // no mark names a limit that appeared and disappeared since
 		l = l.With(u.Counts)
 	}
 	want := item.B(l.bytes())

@@ -24,15 +24,11 @@ type Run struct {
 	whole bool // Born, but only the last counters are known: From equals To
 }
 
-// maxNames is how many limits a mark can hold. A shard with more, which only other clients make, is
-// counted record by record.
-const maxNames = 64
-
 func newRun(c *stream.Change, at ledger.Position) Run {
 	r := Run{First: at, Last: at,
 		FromGen: table.GenerationByte(c.OldGeneration), ToGen: table.GenerationByte(c.New.Generation),
 		Events: event(c)}
-	r.Wide = len(c.Used) > maxNames
+	r.Wide = len(c.Used) > ledger.MaxNames
 	for _, u := range c.Used {
 		if r.Wide && (u.Before == u.After || len(r.From)+len(r.To) > 2*ledger.MaxCounts) {
 			continue
@@ -61,7 +57,7 @@ func justBefore(r Run) Run {
 
 // links reports whether the change begins where the run ends, and can be added to it.
 func (r *Run) links(c *stream.Change) bool {
-	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > maxNames ||
+	if c.Operation == stream.Insert || r.Gone || r.Wide || len(c.Used) > ledger.MaxNames ||
 		r.ToGen != table.GenerationByte(c.OldGeneration) {
 		return false
 	}

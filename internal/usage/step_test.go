@@ -312,7 +312,7 @@ func TestManyLimitsAreCountedRecordByRecord(t *testing.T) {
 	var changes []stream.Change
 	for i := range 2 {
 		c := change(0, fmt.Sprint(i+1), t0, 0)
-		for n := range maxNames + 1 {
+		for n := range ledger.MaxNames + 1 {
 			c.Used = append(c.Used, stream.Used{Limit: fmt.Sprintf("c%03d", n), Before: 9, After: 9, Was: true, Is: true})
 		}
 		c.Used[0] = stream.Used{Limit: "a", Before: 5, After: 5, Was: true, Is: true}
