@@ -2,6 +2,7 @@ package usage
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -29,12 +30,13 @@ func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 	if t.BeginningsCounted {
 		return nil
 	}
+	certain := sync.OnceValue(func() []ledger.Marks { return t.certain(known) }) // not for each shard
 	for i := range t.Chains {
 		c := &t.Chains[i]
 		if !c.begins(marks, t) || !c.unseen() || c.Runs[0].Wide {
 			continue
 		}
-		if _, _, lived := lastMark(known.Previous, c.Shard); lived || !t.uncounted(c, known) {
+		if _, _, lived := lastMark(known.Previous, c.Shard); lived || !t.uncounted(c, known, certain) {
 			continue
 		}
 		at := justBefore(c.Runs[0])
@@ -59,26 +61,39 @@ func (t *Total) beginnings(known Snapshots, marks ledger.Marks) (out []Part) {
 //     at that time.
 //
 // If an earlier life has left a mark, records lost after it are counted there.
-func (t *Total) uncounted(c *Part, known Snapshots) bool {
+func (t *Total) uncounted(c *Part, known Snapshots, certain func() []ledger.Marks) bool {
 	if c.Birth == 0 || t.Window.End(c.Birth) <= t.Kept {
 		return false
 	}
-	for _, it := range known.Seen {
+	for i, it := range known.Seen {
 		if t.precedes(it, c) {
 			return true
 		}
-		if ledger.IsSum(it) {
-			if known.Sure && !hasParts(it, known.Seen, t.Start) {
-				return false // otherwise they may only be too new
-			}
-			continue
+		if i == len(certain()) {
+			return false
 		}
-		m := ledger.MarksOf(it)
-		if _, counted := m.Shard(c.Shard); m.Shared() || counted {
+		if _, counted := certain()[i].Shard(c.Shard); counted {
 			return false
 		}
 	}
 	return known.Whole
+}
+
+// certain returns the marks of the snapshots before the first one that makes the counts uncertain.
+// Sums have none.
+func (t *Total) certain(known Snapshots) (out []ledger.Marks) {
+	for _, it := range known.Seen {
+		var m ledger.Marks
+		if !ledger.IsSum(it) {
+			if m = ledger.MarksOf(it); m.Shared() {
+				return out
+			}
+		} else if known.Sure && !hasParts(it, known.Seen, t.Start) {
+			return out // otherwise they may only be too new
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // precedes reports whether a snapshot, and so every snapshot with a smaller key, is of a day before
