@@ -72,12 +72,9 @@ func (a *Amount) combine(o Amount, with func(x, y int64) int64) {
 	}
 }
 
-// maxSummed is the greatest size of a description in bytes; none of ours has so many limits.
-const maxSummed = 64 << 10
-
 // SummedOf returns a snapshot's description as a sum.
 func SummedOf(snapshot item.Item) (s Summed) {
-	if v, ok := snapshot[attrSum].(*types.AttributeValueMemberB); ok && len(v.Value) <= maxSummed {
+	if v, ok := snapshot[attrSum].(*types.AttributeValueMemberB); ok {
 		if err := json.Unmarshal(v.Value, &s); err != nil {
 			return Summed{}
 		}
