@@ -454,8 +454,8 @@ func TestInterceptorsNeedALimiterAndRequest(t *testing.T) {
 	}
 }
 
-// A hook of the program that panics ends the call, and the call holds no slot for good.
-func TestAHookThatPanicsHoldsNoSlot(t *testing.T) {
+// A hook of the program that panics ends the call, and its slot is free at once.
+func TestAHookThatPanicsFreesTheSlot(t *testing.T) {
 	table := limitertest.New(t)
 	limit := grpclimit.Unary(table.Limiter(nil), grpclimit.Options{
 		Request: func(context.Context, grpclimit.Call) (limiter.Request, error) {

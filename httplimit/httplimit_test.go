@@ -324,8 +324,8 @@ func TestRequestsThatLoseTheirSlot(t *testing.T) {
 	})
 }
 
-// A hook of the program that panics ends the request, and the request holds no slot for good.
-func TestHooksThatPanicHoldNoSlot(t *testing.T) {
+// A hook of the program that panics ends the request, and its slot is free at once.
+func TestHooksThatPanicFreeTheSlot(t *testing.T) {
 	for name, o := range map[string]httplimit.Options{
 		"Granted": {Granted: func(*http.Request, *limiter.Lease) { panic("x") }},
 		"Fields":  {Fields: []httplimit.Fields{func(http.Header, []limiter.Status) { panic("x") }}},
