@@ -110,6 +110,27 @@ func TestFailedSumsAreOwedAgain(t *testing.T) {
 	}
 }
 
+// A clock that was ahead moves or claims the cursor far into the future: the lists created since are
+// caught up nevertheless.
+func TestAClockThatWasAheadHidesNoLists(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		r, seen := newRig(t), int64(0)
+		r.take("a", 0, 1, 1)
+		r.within(&seen, nil, true)
+		r.now += aDayLong
+		r.fails(func(op memdynamo.Op) bool { return dies && strings.HasPrefix(op.Query.PK, ledger.OwedPK) })
+		r.within(&seen, nil, true)
+		r.db.SetHook(nil)
+		r.now -= aDayLong
+		r.take("a", 0, 1, 1)
+		for range 2 {
+			r.within(&seen, nil, true)
+			r.now += 3 * anHourLong
+		}
+		check.Equal(t, r.usageOf()["ns/ENTITY#a#USAGE#gpt#2023-11-14 rpm"], 2, "the process dies: %v", dies)
+	}
+}
+
 // If everything due is caught up, an invocation only reads that.
 func TestNothingIsClaimedOnceCaughtUp(t *testing.T) {
 	r, seen, claims := newRig(t), int64(0), 0
