@@ -125,14 +125,15 @@ func (c calls) write(ctx context.Context, w item.Write) (out item.Item, err erro
 	return out, err
 }
 
-// remove deletes the items at keys, any number of them.
-func (c calls) remove(ctx context.Context, keys ...item.Key) error {
+// remove deletes the items at keys, any number of them, in order. It returns those that are deleted.
+func (c calls) remove(ctx context.Context, keys ...item.Key) (gone []item.Key, err error) {
 	for some := range slices.Chunk(keys, item.MaxRemoveKeys) {
 		if err := c.again(ctx, func(ctx context.Context) error { return c.db.Remove(ctx, some...) }); err != nil {
-			return err
+			return gone, err
 		}
+		gone = append(gone, some...)
 	}
-	return nil
+	return gone, nil
 }
 
 // refused returns which writes of a transaction were refused; false: it failed

@@ -147,7 +147,7 @@ func TestUnreadableEntitiesAreDeletedWhole(t *testing.T) {
 	})
 }
 
-// The timeout bounds each request of a deletion, not all requests together.
+// The timeout bounds each request of a deletion, not all requests together, and each counts that succeeds.
 func TestDeletionsMayTakeLongerThanARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(o *Options) { o.Timeout = time.Second })
@@ -155,14 +155,21 @@ func TestDeletionsMayTakeLongerThanARequest(t *testing.T) {
 		for i := range 200 {
 			w.snapshot("acme", fmt.Sprint("r", i), "daily", "2023-11-14T00:00:00Z", "2023-11-14", nil)
 		}
-		w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		requests := 0
+		w.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
 			if op.Name == memdynamo.BatchWriteItem {
 				time.Sleep(300 * time.Millisecond)
+				if requests++; requests == 3 {
+					return false, memdynamo.Fail(store.Unavailable)
+				}
 			}
 			return true, nil
 		})
-		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 200 || err != nil {
-			t.Errorf("%d removed, %v", n, err)
+		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 50 || err == nil {
+			t.Errorf("the third request fails: %d removed, %v", n, err)
+		}
+		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 150 || err != nil {
+			t.Errorf("and then %d removed, %v", n, err)
 		}
 	})
 }

@@ -131,10 +131,10 @@ func (t *Table) removeCounted(ctx context.Context, ns, entity string, keys []ite
 	if err := t.noteDeletion(ctx, ns, entity); err != nil {
 		return nil, err
 	}
-	if err := t.calls.remove(ctx, keys...); err != nil {
-		return nil, err
+	if gone, err = t.calls.remove(ctx, keys...); err != nil {
+		return gone, err
 	}
-	return keys, t.noteDeletion(ctx, ns, entity)
+	return gone, t.noteDeletion(ctx, ns, entity)
 }
 
 func (t *Table) noteDeletion(ctx context.Context, ns, entity string) error {

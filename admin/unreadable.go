@@ -28,7 +28,7 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 			for i, it := range some {
 				keys[i] = item.KeyOf(it)
 			}
-			if err := n.calls.remove(ctx, keys...); err != nil { // the highest first, shard 0 last
+			if _, err := n.calls.remove(ctx, keys...); err != nil { // the highest first, shard 0 last
 				return err
 			}
 			shards = shards[:len(shards)-len(some)]
