@@ -46,11 +46,11 @@ func (l *tally) catchUp(ctx, within context.Context) {
 			return err
 		}
 		cursor := ledger.DecodeOwedCursor(items[0])
-		from, claimed := cursor.Counted, cursor.Claimed-now
-		if from > now { // a clock was ahead: read all lists that are left, and ignore its claim
+		from, claimed, apart := cursor.Counted, cursor.Claimed-now, owedGrace.Milliseconds()
+		if from > now+apart { // a clock was ahead: read all lists that are left, and ignore its claim
 			from = 0
 		}
-		if from >= until || claimed > 0 && claimed < owedGrace.Milliseconds() {
+		if from >= until || claimed > 0 && claimed < apart {
 			return nil
 		}
 		if _, err := l.agg.store.Write(within, cursor.Claim(claim)); err != nil {
