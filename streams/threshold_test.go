@@ -404,7 +404,7 @@ func TestUnreadableSharesReportNothing(t *testing.T) {
 		payload := streamtest.PayloadOf(records(r.since(0))...)
 		b := budgetShard(unreadable, 2)
 		limits := []bucket.Limit{budget}
-		for n := range bucket.MaxLimits {
+		for n := range 4 * bucket.MaxSlots {
 			limits = append(limits, bucket.Limit{Name: fmt.Sprint("other", n), Capacity: 9000, Amount: 9, Period: 1})
 		}
 		if wide {
@@ -452,4 +452,33 @@ func (r *rig) thresholds() (out []ledger.Threshold) {
 		}
 	}
 	return out
+}
+
+// Limits that were renamed stay in a bucket until their period ends. Its other limits are reported.
+func TestRenamedQuotasLeaveTheOthers(t *testing.T) {
+	for _, shards := range []int{1, 2} {
+		r := newRig(t)
+		r.db.Store(budgetShard(0, shards).Item())
+		if shards == 2 {
+			r.db.Store(budgetShard(1, shards).Item())
+		}
+		costs := append(slices.Repeat([]int64{500}, 29), 22_000/int64(shards)) // the last one reaches 50 %
+		for first := range 6 {
+			var limits []bucket.Limit
+			for i := range costs {
+				l := budget
+				l.Name = fmt.Sprint("budget", first+i)
+				limits = append(limits, l)
+			}
+			for k := range shards {
+				b, err := table.DecodeShard(r.db.Item(budgetShard(k, shards).Key()))
+				check.Must(t, err)
+				plan := table.Charge{Image: b, Costs: table.Costs(limits, costs...), Now: r.now}.Plan()
+				check.Must(t, check.Err(r.db.Write(t.Context(), plan.Update)))
+			}
+			r.now += 1000
+		}
+		check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
+		check.Equal(t, len(r.thresholds()), 6, "%d shards: reported", shards)
+	}
 }

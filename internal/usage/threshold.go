@@ -34,6 +34,10 @@ func (s Spent) reached(percents []int) (out []int) {
 	return out
 }
 
+// mostLimits is how many limits a bucket with thresholds has. Ours have fewer, even with the limits that
+// were renamed since, which stay until their period ends.
+const mostLimits = 4 * bucket.MaxSlots
+
 // latest is the end of the year 9999, epoch milliseconds. JSON has no form for a later instant.
 const latest = 253_402_300_800_000
 
@@ -98,7 +102,7 @@ func (c Config) reports(sl bucket.Slot) bool { return sl.Renews() && len(c.perce
 // bucket with more limits than any of ours has none to report.
 func whole(c *stream.Change, conf Config) (out []Spent) {
 	state := c.New.State
-	if len(state.Slots) > bucket.MaxSlots {
+	if len(state.Slots) > mostLimits {
 		return nil
 	}
 	look := c.OldShards != 1 || Hourly.Start(c.OldRF) != Hourly.Start(state.RF)
@@ -145,7 +149,7 @@ func (s Spending) Wider(shards []table.Shard) (wider Spending, ok bool) {
 // Share decodes a shard. ok is false if it cannot be read, or has more limits than any of ours.
 func Share(it item.Item) (b table.Shard, ok bool) {
 	b, err := table.DecodeShard(it)
-	return b, err == nil && len(b.State.Slots)+len(b.Partial) <= bucket.MaxSlots
+	return b, err == nil && len(b.State.Slots)+len(b.Partial) <= mostLimits
 }
 
 func mostShards(shards []table.Shard) (most int) {
