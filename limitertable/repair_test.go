@@ -157,7 +157,10 @@ func TestOtherTablesAreNotRepaired(t *testing.T) {
 		"time to live: is expires, must be ttl": func(f *fake) {
 			f.ttl.AttributeName, f.ttl.TimeToLiveStatus = aws.String("expires"), types.TimeToLiveStatusEnabled
 		},
-		"index GSI1: is missing":     func(f *fake) { f.table.GlobalSecondaryIndexes = nil },
+		"index GSI1: is missing": func(f *fake) { f.table.GlobalSecondaryIndexes = nil },
+		"index GSI2: is missing": func(f *fake) {
+			f.table.GlobalSecondaryIndexes[1].IndexStatus = types.IndexStatusDeleting
+		},
 		`table "limits" is CREATING`: func(f *fake) { f.table.TableStatus, f.active = types.TableStatusCreating, 100 },
 		"no such table":              func(f *fake) { f.table = nil },
 	} {
