@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -36,19 +37,31 @@ func newResource(getenv func(string) string, log *slog.Logger) (cfn.CustomResour
 	return answered(h), nil
 }
 
-// maxReason is the greatest length of an error sent to CloudFormation, in bytes. CloudFormation
-// accepts answers of 4 KB, and shows nothing of a longer one. In JSON a byte may become two.
-const maxReason = 1536
+// maxReason is the greatest size in JSON of an error sent to CloudFormation, in bytes. CloudFormation
+// accepts answers of 4 KB, and shows nothing of a longer one.
+const maxReason = 3000
 
 // answered sends the result of a request to CloudFormation.
 func answered(h *handler) cfn.CustomResourceLambdaFunction {
 	return cfn.LambdaWrap(func(ctx context.Context, e cfn.Event) (string, map[string]any, error) {
 		id, data, err := h.Handle(ctx, e)
-		if err != nil && len(err.Error()) > maxReason {
-			err = errors.New(strings.ToValidUTF8(err.Error()[:maxReason], "") + "… (the function's log has the rest)")
+		if err != nil {
+			err = errors.New(shortened(err.Error()))
 		}
 		return id, data, err
 	})
+}
+
+// shortened cuts a text that has more than maxReason bytes in JSON, where one letter may have six.
+func shortened(text string) string {
+	text, size := strings.ToValidUTF8(text, ""), 0
+	for i, letter := range text {
+		quoted, err := json.Marshal(string(letter))
+		if size += len(quoted) - len(`""`); err != nil || size > maxReason {
+			return text[:i] + "… (the function's log has the rest)"
+		}
+	}
+	return text
 }
 
 // newHandler validates the environment. It makes no calls.

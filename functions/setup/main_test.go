@@ -27,15 +27,19 @@ func TestAnswersAreNeverTooLong(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, long := range []string{"denied", strings.Repeat(`User "x" is not authorized, `, 500), strings.Repeat(`"`, 9000),
-		strings.Repeat(`"`, 2500), strings.Repeat("ü", 9000), "x" + strings.Repeat("ü", 9000)} {
+		strings.Repeat(`"`, 2500), strings.Repeat("ü", 9000), "x" + strings.Repeat("ü", 9000),
+		strings.Repeat("<é>&", 2500), strings.Repeat("\x01", 1500), strings.Repeat("\u2028", 9000),
+		strings.Repeat("\xff\n", 5000)} {
 		h, _ := rig(t)
+		h.table = strings.Repeat("t", 255)
 		var log bytes.Buffer
 		h.log = slog.New(slog.NewTextHandler(&log, nil))
 		h.check = func(context.Context, string) error {
 			return &limitertable.DiffError{Table: "limits", Diffs: []string{long}}
 		}
 		e := event(cfn.RequestUpdate, "default")
-		e.ResponseURL, e.StackID = server.URL, declaring(cfn.RequestUpdate).StackID
+		e.ResponseURL, e.LogicalResourceID = server.URL, strings.Repeat("L", 255)
+		e.StackID = declaring(cfn.RequestUpdate).StackID + strings.Repeat("s", 128)
 		check.Must(t, check.Err(answered(h)(t.Context(), e)))
 		said := string(answer)
 		if len(answer) > 4096 || !strings.Contains(said, `"Status":"FAILED"`) || !strings.Contains(said, "set up table") {
