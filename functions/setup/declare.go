@@ -69,8 +69,10 @@ func (h *handler) apply(ctx context.Context, all *admin.Table, m admin.Manifest)
 		if err != nil {
 			return err
 		}
-		if err := fits(ctx, plan.Changes()); err != nil {
-			return err
+		if len(did) == 0 { // none was begun
+			if err := fits(ctx, plan.Changes()); err != nil {
+				return err
+			}
 		}
 		for _, s := range plan.Steps {
 			if s.Action != admin.ActionUnchanged {

@@ -17,6 +17,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
+	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
@@ -170,22 +171,27 @@ func TestBadManifestsAreRefusedBeforeAnythingIsApplied(t *testing.T) {
 	}
 }
 
-// A manifest needs 20 ms for each change. If the time is too short, nothing changes, and the error
-// says what to do. If the time is enough, or everything is stored already, it succeeds. The last
-// five seconds are for the answer.
-func TestManifestsNeedTimeForTheirChanges(t *testing.T) {
+// manyLimits is a manifest of 200 changes.
+func manyLimits() string {
 	var text strings.Builder
 	text.WriteString("namespace: default\nentities:\n")
 	for i := range 200 {
 		fmt.Fprintf(&text, "  t%d: {resources: {gpt-4: {limits: {rpm: {capacity: 1}}}}}\n", i)
 	}
+	return text.String()
+}
+
+// A manifest needs 20 ms for each change. If the time is too short, nothing changes, and the error
+// says what to do. If the time is enough, or everything is stored already, it succeeds. The last
+// five seconds are for the answer.
+func TestManifestsNeedTimeForTheirChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, db := rig(t)
 		ask(t, h, event(cfn.RequestCreate, "default"))
 		handle := func(d time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
-			_, _, err := h.Handle(ctx, declaring(cfn.RequestUpdate, text.String()))
+			_, _, err := h.Handle(ctx, declaring(cfn.RequestUpdate, manyLimits()))
 			return err
 		}
 		items := db.Len()
@@ -204,5 +210,30 @@ func TestManifestsNeedTimeForTheirChanges(t *testing.T) {
 		defer cancel()
 		check.NoError(t, fits(over, 0), "nothing to change, after the end")
 		check.NoError(t, handle(5*time.Second+time.Millisecond), "nothing to change")
+	})
+}
+
+// A manifest that was begun is completed, even if the time left seems too short for the rest.
+func TestBegunManifestsAreCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, db := rig(t)
+		ask(t, h, event(cfn.RequestCreate, "default"))
+		ctx, cancel := context.WithTimeout(t.Context(), margin+20*time.Second)
+		defer cancel()
+		writes := 0
+		db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+			if op.Writes == nil {
+				return true, nil
+			}
+			if writes++; writes == 4 {
+				time.Sleep(17 * time.Second)
+			}
+			if writes >= 4 && writes < 15 {
+				return false, memdynamo.Fail(store.Throttled)
+			}
+			return true, nil
+		})
+		_, _, err := h.Handle(ctx, declaring(cfn.RequestUpdate, manyLimits()))
+		check.NoError(t, err)
 	})
 }
