@@ -71,14 +71,9 @@ func (f *facts) replayed(id string, now int64, writes []item.Write) (bool, error
 	if !ok || now-t.at > tokenLife.Milliseconds() {
 		return false, nil
 	}
-	if !sameWrites(t.writes, writes) {
+	if !reflect.DeepEqual(item.TransactInput("t", "t", t.writes), item.TransactInput("t", "t", writes)) {
 		err := fmt.Errorf("token %q was used for another transaction", id)
 		return false, &store.Failure{Kind: store.Unavailable, Op: string(TransactWriteItems), Err: err}
 	}
 	return true, nil
-}
-
-// sameWrites reports whether two transactions render to the same request.
-func sameWrites(a, b []item.Write) bool {
-	return reflect.DeepEqual(item.TransactInput("t", "t", a), item.TransactInput("t", "t", b))
 }

@@ -61,11 +61,5 @@ func (s Settings) validate() error {
 }
 
 func (s Settings) retryDelay(failures int) int64 {
-	d := s.RetryDelay
-	for range failures - 1 {
-		if d *= 2; d >= maxRetryDelay {
-			return maxRetryDelay.Milliseconds()
-		}
-	}
-	return d.Milliseconds()
+	return min(s.RetryDelay<<min(failures-1, 20), maxRetryDelay).Milliseconds()
 }
