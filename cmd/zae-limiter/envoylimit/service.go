@@ -141,7 +141,7 @@ func (s *Service) outcomeOf(ctx context.Context, d decision) outcome {
 			out.wait = denied.RetryAfter
 		}
 		return out
-	case errors.Is(err, limiter.ErrTooLarge): // never granted; a look returns the limit
+	case d.hits > 0 && errors.Is(err, limiter.ErrTooLarge): // never granted; a look returns the limit
 		d.hits = 0
 		return outcome{code: over, status: s.outcomeOf(ctx, d).status}
 	case errors.Is(err, limiter.ErrDisabled):

@@ -408,6 +408,23 @@ func TestLostAnswer(t *testing.T) {
 	check.Equal(t, status.Code(err), codes.Unavailable, "%v, %v", out, err)
 }
 
+// tooLarge is a limiter to which every request is too large.
+type tooLarge struct{}
+
+func (tooLarge) Acquire(context.Context, limiter.Request) (*limiter.Lease, error) {
+	return nil, limiter.ErrTooLarge
+}
+
+// The look after a request that is too large is the last one.
+func TestLooksAreNotRepeated(t *testing.T) {
+	s := envoylimit.New(tooLarge{}, parse(t, rules), envoylimit.Options{})
+	for n, want := range map[uint64]codes.Code{0: codes.Internal, 9: codes.OK} {
+		out, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "edge",
+			Descriptors: []*common.RateLimitDescriptor{withHits(from("a"), n)}})
+		check.Equal(t, status.Code(err), want, "%d hits: %v, %v", n, out, err)
+	}
+}
+
 func TestInvalidRequestsTakeNothing(t *testing.T) {
 	r := newRig(t)
 	negative := from("a")
