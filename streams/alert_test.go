@@ -232,7 +232,7 @@ func TestPeriodsWithoutEndAreNotReported(t *testing.T) {
 		b := budgetShard(0, 1)
 		b.State = bucket.New([]bucket.Limit{l}, 0, 1, t0)
 		b.State = b.State.Take([]int64{20_000, 1000})
-		b.State.Slots[0].End = time.Date(year, 7, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+		b.State.Slots[0].End = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 		r.db.Store(b.Item())
 		payload := streamtest.PayloadOf(records(r.since(0))...)
 		check.Equal(t, r.handle(payload), done, "%d", year)
