@@ -30,7 +30,7 @@ func (b Shard) mended(costs []Cost) bucket.State {
 			sl.Tokens, sl.Used = min(level, sl.Tokens), p.Used
 		}
 	}
-	if len(s.Slots) <= bucket.MaxSlots || costs == nil {
+	if len(s.Slots)+len(costs) < bucket.MaxSlots || costs == nil {
 		return s
 	}
 	others := bucket.MaxSlots - len(costs) - 1

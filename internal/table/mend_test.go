@@ -67,7 +67,9 @@ func TestOneWriteKeepsAtMost32Limits(t *testing.T) {
 		costs  []bucket.Limit
 		want   string // the remaining names, from first to last
 	}{
-		{"as many as one write names", 32, limits(99)[98:], "l00 to l31, wcu"},
+		{"as many as one write names", 32, limits(32)[31:], "l00 to l31, wcu"},
+		{"as many, and a new one is charged", 32, limits(99)[98:], "l00 to l30, wcu"},
+		{"a full set, and as many new ones", 30, limits(60)[30:], "l00 to l01, wcu"},
 		{"one more, and one is charged", 33, limits(33)[32:], "l00 to l30, l32 to l32, wcu"},
 		{"two of many are charged", 40, limits(40)[38:], "l00 to l29, l38 to l39, wcu"},
 		{"one charged limit is new", 40, []bucket.Limit{limits(40)[39], limits(50)[49]}, "l00 to l29, l39 to l39, wcu"},
@@ -90,5 +92,27 @@ func TestOneWriteKeepsAtMost32Limits(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 		check.Equal(t, len(b.State.Slots), c.stored+1, "%s: the image has limits left", c.name)
+	}
+}
+
+// Any number of a bucket's limits may be renamed at once: DynamoDB accepts the first charge under
+// the new names, though none of the old limits is full.
+func TestLimitsMayBeRenamed(t *testing.T) {
+	named := func(prefix string, n int) (out []bucket.Limit) {
+		for i := range n {
+			out = append(out, bucket.Limit{Name: fmt.Sprintf("%s%02d", prefix, i), Capacity: 9_000,
+				Period: bucket.QuotaPeriod, Reset: "m0h0D1"})
+		}
+		return out
+	}
+	for renamed := range bucket.MaxLimits + 1 {
+		image := imageOf(1<<20, named("old", bucket.MaxLimits), 0, 1, sampleNow)
+		for i := range image.State.Slots {
+			image.State.Slots[i].Tokens -= 500
+		}
+		limits := append(named("old", bucket.MaxLimits-renamed), named("new", renamed)...)
+		out := Charge{Image: image, Costs: Costs(limits, 1_000), Now: sampleNow + 1}.Plan()
+		check.NoError(t, item.Validate(out.Update), "%d renamed", renamed)
+		check.Equal(t, out.Verdict.Granted, true, "%d renamed: granted", renamed)
 	}
 }
