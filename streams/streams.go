@@ -73,7 +73,7 @@ type Options struct {
 	MaxWriteUnits int
 
 	// Thresholds are the percentages of quotas, 1 to 100, that are reported when they are spent: by
-	// the name of the limit, under "" for all others. A bucket with more than 32 limits has none.
+	// the name of the limit, under "" for all others. A bucket with more than 131 limits has none.
 	// Default: 50, 80 and 100 for all.
 	Thresholds map[string][]int
 	// Alert sends a threshold, before its record is written. It may be called again with the same
