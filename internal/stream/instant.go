@@ -25,11 +25,11 @@ func enabled(arn string) int64 {
 	return 0
 }
 
-// maxMillis is the last millisecond of the year 9999.
-const maxMillis = 253402300799_999
+// MaxMillis is the last millisecond of the year 9999.
+const MaxMillis = 253402300799_999
 
 // millis converts a JSON number of epoch seconds to milliseconds, rounding
-// down. It is exact: no floating point. ok is false outside 1 to maxMillis.
+// down. It is exact: no floating point. ok is false outside 1 to MaxMillis.
 func millis(num []byte) (ms int64, ok bool) {
 	if i := bytes.IndexAny(num, "eE"); i >= 0 {
 		if e, err := strconv.Atoi(string(num[i+1:])); err != nil || e > 10_000 || e < -10_000 {
@@ -42,5 +42,5 @@ func millis(num []byte) (ms int64, ok bool) {
 	}
 	r.Mul(r, big.NewRat(1000, 1))
 	n := new(big.Int).Quo(r.Num(), r.Denom())
-	return n.Int64(), n.IsInt64() && n.Int64() >= 1 && n.Int64() <= maxMillis
+	return n.Int64(), n.IsInt64() && n.Int64() >= 1 && n.Int64() <= MaxMillis
 }

@@ -38,13 +38,10 @@ func (s Spent) reached(percents []int) (out []int) {
 // were renamed since, which stay until their period ends.
 const mostLimits = 4 * bucket.MaxSlots
 
-// latest is the end of the year 9999, epoch milliseconds. JSON has no form for a later instant.
-const latest = 253_402_300_800_000
-
 // hasThresholds reports whether the period is long enough for thresholds, and its end can be
-// reported.
+// reported: JSON has no form for an instant after the year 9999.
 func (s Spent) hasThresholds() bool {
-	if s.End < 0 || s.End >= latest {
+	if s.End < 0 || s.End > stream.MaxMillis {
 		return false
 	}
 	if n := s.Limit.FirstUse(); n > 0 {
