@@ -96,9 +96,9 @@ func (n *Namespace) eachBucket(
 	return out, nil
 }
 
-// reachBucket brings the limits in force to one bucket, after a change at a scope. It ends when a
-// read of the configuration and all shards finds nothing to do. If somebody changes either at the
-// same time, the next read shows it.
+// reachBucket brings the limits in force to one bucket, after a change at a scope. It reads the
+// configuration and all shards again until nothing is left to do, so it also finds concurrent
+// changes.
 func (n *Namespace) reachBucket(ctx context.Context, at, of Scope, before []string) (changed bool, err error) {
 	last := error(ErrBusy)
 	for try := range reachAttempts {

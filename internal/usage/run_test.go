@@ -77,7 +77,7 @@ func TestNextRecordsCompleteThePreviousHour(t *testing.T) {
 // another, even if it has fewer.
 func TestRecordsOfManyLimitsHaveTheirOwnRun(t *testing.T) {
 	const most = ledger.MaxNames
-	told := func(sequence string, before, after, n int) stream.Change { // the last of n limits is added or removed
+	record := func(sequence string, before, after, n int) stream.Change { // the first of n limits grows
 		c := change(0, sequence, t0, 1)
 		c.Used = nil
 		for i := range n {
@@ -89,16 +89,16 @@ func TestRecordsOfManyLimitsHaveTheirOwnRun(t *testing.T) {
 		}
 		return c
 	}
-	more := told("2", 6, 7, most)
+	more := record("2", 6, 7, most)
 	more.Used = append(more.Used, stream.Used{Limit: "x", After: 3, Is: true})
 	for name, c := range map[string]struct {
 		changes []stream.Change
 		wide    []bool
 	}{
-		"as many as a mark keeps": {[]stream.Change{told("1", 5, 6, most), told("2", 6, 7, most)}, []bool{false}},
-		"one more":                {[]stream.Change{told("1", 5, 6, most), more}, []bool{false, true}},
+		"as many as a mark holds": {[]stream.Change{record("1", 5, 6, most), record("2", 6, 7, most)}, []bool{false}},
+		"one more":                {[]stream.Change{record("1", 5, 6, most), more}, []bool{false, true}},
 		"fewer again": {
-			[]stream.Change{told("1", 5, 6, most+1), told("2", 6, 7, 1)}, []bool{true, false}},
+			[]stream.Change{record("1", 5, 6, most+1), record("2", 6, 7, 1)}, []bool{true, false}},
 	} {
 		var got []bool
 		for _, r := range Extend(nil, Fold(c.changes), Hourly)[0].Runs {

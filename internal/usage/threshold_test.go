@@ -30,8 +30,8 @@ func shows(b table.Shard, sequence int) stream.Change {
 	return stream.Change{Operation: stream.Modify, Sequence: fmt.Sprint(sequence), Created: t0, New: b}
 }
 
-// told returns the reported thresholds of a batch, as "limit percent spent/quota".
-func told(changes ...stream.Change) (out []string) {
+// reported returns the thresholds that a batch reports, as "limit percent spent/quota".
+func reported(changes ...stream.Change) (out []string) {
 	for _, s := range Decide(Fold(changes), t0, conf).Spendings {
 		for _, these := range s.Thresholds(t0, conf) {
 			if len(these) == 0 {
@@ -96,7 +96,7 @@ func TestBatchesReportReachedThresholds(t *testing.T) {
 		{"a shard without a count", []stream.Change{shows(left(budget, 3, 1, 0), 1)}, nil},
 		{"a share alone shows nothing", []stream.Change{shows(left(budget, 0, 2, 0), 1)}, nil},
 	} {
-		check.Slices(t, told(c.changes...), c.want, c.name)
+		check.Slices(t, reported(c.changes...), c.want, c.name)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestBucketsLookOnlyForTheNextThreshold(t *testing.T) {
 		{"just merged", grows(4_000, 0, func(c *stream.Change) { c.OldShards = 2 }), 1},
 		{"just created", grows(4_000, 6_000, func(c *stream.Change) { c.OldShards, c.Operation = 0, stream.Insert }), 1},
 	} {
-		got := told(c.change)
+		got := reported(c.change)
 		check.Equal(t, len(got), c.told, "%s: %q", c.name, got)
 	}
 }
@@ -325,6 +325,6 @@ func TestBucketsOfTooManyQuotasReportNothing(t *testing.T) {
 		for i := range b.State.Slots {
 			b.State.Slots[i].Tokens = 5_000
 		}
-		check.Equal(t, len(told(shows(b, 1))), want, "%d quotas", n)
+		check.Equal(t, len(reported(shows(b, 1))), want, "%d quotas", n)
 	}
 }
