@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/desk"
 	"github.com/zeroae/zae-limiter-go/internal/inforce"
@@ -54,12 +55,13 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	return l
 }
 
+// now is the time of the clock, within the range of epochs that an item can store.
 func (l *Limiter) now() int64 {
 	now := l.opts.Now()
 	if l.offset != nil {
 		now = now.Add(l.offset())
 	}
-	return now.UnixMilli()
+	return min(max(now.UnixMilli(), bucket.EdgeMargin), 1<<52)
 }
 
 // Close shuts the Limiter down and gives up what it holds, with one write for each shard of which

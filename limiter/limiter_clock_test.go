@@ -176,3 +176,23 @@ func TestWaitWhenTheClockIsCorrected(t *testing.T) {
 		}
 	}
 }
+
+// A process whose clock was never set, or has run away, leaves buckets that others can read.
+func TestClocksOutOfRangeLeaveReadableBuckets(t *testing.T) {
+	for _, at := range []time.Time{{}, time.UnixMilli(0), time.UnixMilli(1 << 60), time.Unix(1<<62, 0)} {
+		for _, limit := range []Limit{rpm10, jobs2, Quota("day", 10, Daily(""))} {
+			w, l := newProcess(t, Options{})
+			req := asks(Costs{limit.Name: 1}, limit)
+			check.Must(t, must(t, l, req).Rollback(t.Context()))
+			odd := w.process(Options{})
+			odd.opts.Now = func() time.Time { return at }
+			for _, p := range []*Limiter{odd, odd, l} {
+				if _, err := p.Acquire(t.Context(), req); err != nil && !errors.Is(err, ErrLimited) {
+					t.Errorf("%v at %d: %v", limit, at.Unix(), err)
+				}
+			}
+			w.advance(48 * time.Hour)
+			check.Must(t, check.Err(l.Acquire(t.Context(), req)), "%v after %d", limit, at.Unix())
+		}
+	}
+}
