@@ -199,13 +199,17 @@ const AllowResource = "default"
 //
 //	err := l.Allow(ctx, "acme", limiter.PerSecond("rps", 10), limiter.PerDay("rpd", 10_000))
 //
-// It needs at least one limit, and no name twice; for stored limits use Acquire. Errors, blocking
-// and price are the same as Acquire's: a denial is a [*LimitError] that says when to try again.
-// Under PolicyAllow and PolicyLocal a table that does not answer is not an error.
+// It needs at least one limit, no name twice, and no in-flight limit, whose slots only a lease gives
+// back: for those and for stored limits use Acquire. Errors, blocking and price are the same as
+// Acquire's: a denial is a [*LimitError] that says when to try again. Under PolicyAllow and
+// PolicyLocal a table that does not answer is not an error.
 func (l *Limiter) Allow(ctx context.Context, entity string, limits ...Limit) error {
 	costs := make(Costs, len(limits))
 	for _, limit := range limits {
 		costs[limit.Name] = 1
+		if limit.stored().Returns() {
+			return validate.Invalid("Allow limit", limit.Name, "no in-flight limit: slots are taken by Acquire")
+		}
 	}
 	_, err := l.Acquire(ctx, Request{Entity: entity, Resource: AllowResource, Costs: costs, Limits: limits})
 	return err

@@ -2,6 +2,8 @@ package limiter_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +70,17 @@ func TestAllow(t *testing.T) {
 	table.Advance(time.Millisecond)
 	check.NoError(t, allow(), "after RetryAfter")
 	check.NoError(t, l.Allow(t.Context(), "umbrella", limiter.PerMinute("rpm", 2)), "another entity")
+}
+
+// TestAllowWithoutALease cannot take slots: nothing would give them back.
+func TestAllowWithoutALease(t *testing.T) {
+	l := limitertest.New(t).Limiter(nil)
+	rpm, jobs := limiter.PerMinute("rpm", 1), limiter.InFlight("jobs", 2, time.Minute)
+	err := l.Allow(t.Context(), "acme", rpm, jobs)
+	if check.Is(t, err, limiter.ErrInvalid, "slots"); !strings.Contains(fmt.Sprint(err), `"jobs"`) {
+		t.Errorf("%v, want it to name the limit", err)
+	}
+	check.NoError(t, l.Allow(t.Context(), "acme", rpm), "nothing was taken")
 }
 
 // TestAllowShares the tokens of Acquire on the same resource: there is one bucket.
