@@ -63,6 +63,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 	if err != nil {
 		return nil, 0, err
 	}
+	req.Limits = parts[0].Limits
 	if tries == nil {
 		if lease = l.atHand(ctx, req, parts); lease != nil {
 			return lease, 0, nil
@@ -124,12 +125,13 @@ func (l *Limiter) portion(req Request) (p portion, err error) {
 	}
 	if last := l.configs.LastOwn(p.name()); last != nil {
 		if passed, _ := last.Of.([]Limit); slices.Equal(passed, req.Limits) {
-			p.own = last
+			p.own, p.Limits = last, passed
 			return p, nil
 		}
 	}
 	stored, err := storedLimits("Limits", req.Limits)
-	p.own = &inforce.Own{Limits: stored, Of: slices.Clone(req.Limits)}
+	p.Limits = slices.Clone(req.Limits) // the caller may use its own again
+	p.own = &inforce.Own{Limits: stored, Of: p.Limits}
 	return p, err
 }
 

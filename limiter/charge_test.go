@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -130,6 +131,35 @@ func TestChargesOnTopAreBounded(t *testing.T) {
 		check.Must(t, lease.Charge(t.Context(), Costs{"rpm": c.cost, "tpm": 1}))
 		if got, said := lease.actual["rpm"], len(lease.actual); got != c.want || said != 1 {
 			t.Errorf("charge %d: has cost %d, want %d; said of %d limits", i, got, c.want, said)
+		}
+	}
+}
+
+// The caller may use its limits and costs again after Acquire: the lease has its own.
+func TestLeasesDoNotShareWhatTheCallerPassed(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Second} {
+		var last Event
+		w, l := newProcess(t, Options{Ahead: ahead, Observe: func(_ context.Context, e Event) { last = e }})
+		for range 3 { // with Ahead, later ones are granted from what was taken ahead
+			for _, also := range []bool{false, true} {
+				limits, costs := []Limit{rpm10, jobs2}, Costs{"rpm": 1, "jobs": 1}
+				req := asks(costs, limits...)
+				if also {
+					req = Request{Entity: "umbrella", Resource: gpt, Costs: Costs{"rpm": 1}, Limits: rpm(10),
+						Also: []Part{{Entity: acme, Resource: gpt, Costs: costs, Limits: limits}}}
+				}
+				lease := must(t, l, req)
+				req.Limits[0], costs["jobs"] = PerMinute("rpm", 1000), 2
+				check.Must(t, lease.Charge(t.Context(), Costs{"rpm": 1}))
+				state := w.shards(l, req.Entity, gpt)[0].State
+				check.Equal(t, state.Slots[state.Index("rpm")].Capacity, 10*bucket.Milli, "capacity")
+				check.Must(t, lease.Rollback(t.Context()))
+				if also {
+					last.Costs = last.Also[0].Costs
+				}
+				check.Equal(t, last.Costs["jobs"], -1, "slots given back")
+				l.desks.Wait()
+			}
 		}
 	}
 }

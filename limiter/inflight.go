@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -64,6 +65,10 @@ func (l *Limiter) hold(le *Lease, wants []decide.Want, s *inflight.Lease) {
 		return
 	}
 	le.slots = s
+	le.request.Costs = maps.Clone(le.request.Costs) // for the event that gives slots back
+	for i, p := range le.request.Also {
+		le.request.Also[i].Costs = maps.Clone(p.Costs)
+	}
 	runtime.AddCleanup(le, l.desks.Slots.Drop, s)
 	l.desks.Slots.Add(s, l.now())
 }
