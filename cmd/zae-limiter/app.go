@@ -87,6 +87,9 @@ or load saw more admitted than allowed.`
 	f.StringVarP(&a.format, "output", "o", "table", "table, csv or json")
 	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "for each request to DynamoDB")
 	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if err := filledFlags(c); err != nil {
+			return err
+		}
 		if !slices.Contains(formats, a.format) {
 			return usage(c, "-o %s: accepted are table, csv and json", a.format)
 		}

@@ -12,23 +12,27 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertable"
 )
 
-// An entity or a resource without a name, as of a variable that is not set, does not stand for all of
-// them.
-func TestEmptyNamesDoNotMeanEverybody(t *testing.T) {
+// A flag without a value, as from a variable that is not set, does not stand for everybody, for another
+// table, or for no ID. Where it is accepted, the help says what it means.
+func TestEmptyFlagsAreRefused(t *testing.T) {
 	s := newShell(t)
-	for _, command := range []string{"limits set -y rpm=5", "limits delete -y", "limits get", "limits list",
-		"limits reach",
-		"disable -y", "enable -y", "usage", "audit", "thresholds", "load --limit rpm=5"} {
-		for _, flags := range [][]string{{"-e", "", "-r", "gpt-4"}, {"--entity=", "-r", "gpt-4"}, {"-e", "acme", "-r", ""}} {
-			if command == "load --limit rpm=5" {
-				flags = []string{"-r", ""}
-			}
-			_, errs := s.run(2, append(strings.Fields(command), flags...)...)
-			if !strings.Contains(errs, `flag: want a name`) {
-				t.Errorf("zae-limiter %s %q: %s", command, flags, errs)
+	for command, flags := range map[string]string{
+		"limits set -y rpm=5": "-e -r", "limits delete -y": "-e -r", "limits get": "-e -r", "limits list": "-e -r",
+		"limits reach": "-e -r", "disable -y": "-e -r", "enable -y": "-e -r", "usage": "-e -r --from --window",
+		"audit": "-e -r --before", "thresholds": "-e -r", "load --limit rpm=5": "-r --prefix --report",
+		"credit acme gpt-4 rpm=5": "--id", "raise acme gpt-4 rpm=5 --for 1": "--id --until",
+		"entity create bot": "--parent --metadata", "entity move bot --no-parent": "--parent",
+		"serve --http= --tls-cert x --tls-key x": "--tls-client-ca", "cost --rate 1": "--template", "replay": "--stack",
+		"namespace list": "--endpoint-url --region --table --namespace --principal",
+	} {
+		for _, flag := range strings.Fields(flags) {
+			_, errs, code := s.end(append(strings.Fields(command), flag, "")...)
+			if code != wrong || !strings.Contains(errs, ` is "", want a value`) {
+				t.Errorf("zae-limiter %s %s '' ended in %d: %s", command, flag, code, errs)
 			}
 		}
 	}
+	s.says(2, "serve --http= --config=", "there is nothing to serve")
 }
 
 // What AWS lacks is said, and a command that needs none of it goes on.

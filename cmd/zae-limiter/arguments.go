@@ -32,6 +32,17 @@ func wrongFlag(err error) string {
 	return err.Error()
 }
 
+// filledFlags refuses empty values, as from unset variables: --entity "" would mean everybody. The
+// help of a flag that may be empty says what that means.
+func filledFlags(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && !strings.Contains(f.Usage, "empty:") {
+			err = usage(c, `--%s is "", want a value`, f.Name)
+		}
+	})
+	return err
+}
+
 // countArguments checks the number of arguments against the line of usage. An argument in brackets
 // is optional, and one with dots may be repeated.
 func countArguments(c *cobra.Command, got []string) error {

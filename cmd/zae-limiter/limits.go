@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,26 +18,10 @@ func scopeFlags(cmd *cobra.Command, at *admin.Scope) *cobra.Command {
 
 // named adds -e and -r with the given help texts.
 func named(cmd *cobra.Command, at *admin.Scope, entity, resource string) *cobra.Command {
-	cmd.Flags().VarP((*name)(&at.Entity), "entity", "e", entity)
-	cmd.Flags().VarP((*name)(&at.Resource), "resource", "r", resource)
+	cmd.Flags().StringVarP(&at.Entity, "entity", "e", "", entity)
+	cmd.Flags().StringVarP(&at.Resource, "resource", "r", "", resource)
 	return cmd
 }
-
-// name is a flag whose value must not be empty. An empty value, as from an unset shell variable,
-// would mean everybody or everything.
-type name string
-
-func (n *name) Set(text string) error {
-	if text == "" {
-		return errors.New("want a name")
-	}
-	*n = name(text)
-	return nil
-}
-
-func (n *name) String() string { return string(*n) }
-
-func (n *name) Type() string { return "string" }
 
 // target is the scope of a command with the flag --everybody, which confirms that no scope is
 // named.

@@ -32,7 +32,7 @@ type loadPlan struct {
 }
 
 func loadCommand(a *app) *cobra.Command {
-	p := loadPlan{Resource: "load"}
+	var p loadPlan
 	var limits, costs []string
 	var report string
 	cmd := a.does(&cobra.Command{
@@ -78,7 +78,7 @@ or credit tokens of these buckets, that looks like an excess.
 	f.IntVar(&p.Entities, "entities", 1, "number of entities")
 	f.StringVar(&p.Prefix, "prefix", "load-", "prefix of the entities' names; a number follows")
 	f.Float64Var(&p.Skew, "skew", 0, "how unevenly entities ask: number k in proportion to 1/k^skew; 0: equally")
-	f.VarP((*name)(&p.Resource), "resource", "r", "resource")
+	f.StringVarP(&p.Resource, "resource", "r", "load", "resource")
 	f.StringArrayVar(&limits, "limit", nil, "limit of the requests, may be repeated (default: stored ones)")
 	f.StringArrayVar(&costs, "cost", nil, "NAME=TOKENS, may be repeated (default: one of each --limit)")
 	f.Uint64Var(&p.Seed, "seed", 1, "seed of arrivals and choices")
@@ -142,7 +142,7 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 		return said, err
 	}
 	if result.Offered == 0 {
-		return said, fmt.Errorf("interrupted before the first request")
+		return said, fmt.Errorf("no request was made: interrupted, or none arrived within %v", p.Duration)
 	}
 	said = result.answer()
 	if file != "" {

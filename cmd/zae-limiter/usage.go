@@ -50,8 +50,8 @@ func usageCommand(a *app) *cobra.Command {
 		}
 		return said, err
 	})
-	cmd.Flags().VarP((*name)(&q.Entity), "entity", "e", "of an entity")
-	cmd.Flags().VarP((*name)(&q.Resource), "resource", "r", "of a resource")
+	cmd.Flags().StringVarP(&q.Entity, "entity", "e", "", "of an entity")
+	cmd.Flags().StringVarP(&q.Resource, "resource", "r", "", "of a resource")
 	cmd.Flags().StringVarP(&window, "window", "w", "", "hourly, daily or monthly (default: all)")
 	cmd.Flags().StringVar(&from, "from", "", "windows that start at this time or later, UTC")
 	cmd.Flags().StringVar(&to, "to", "", "windows that start before this time, UTC")
