@@ -29,10 +29,9 @@ func arrivals(kind string, rate float64, over time.Duration, random *rand.Rand) 
 		default:
 			at += random.ExpFloat64() / rate
 		}
-		d := time.Duration(at * float64(time.Second))
-		if d >= over {
+		if at >= over.Seconds() {
 			return out
 		}
-		out = append(out, d)
+		out = append(out, time.Duration(at*float64(time.Second)))
 	}
 }

@@ -27,6 +27,13 @@ func TestArrivals(t *testing.T) {
 			t.Errorf("%s: %d arrivals within a minute, the last at %v", kind, len(at), at[len(at)-1])
 		}
 	}
+	for _, kind := range arrivalKinds {
+		for _, rate := range []float64{math.SmallestNonzeroFloat64, 1e-11} { // the second would come in 3000 years
+			if at := arrivals(kind, rate, time.Second, random); len(at) > 1 {
+				t.Errorf("%s at %v: %v", kind, rate, at)
+			}
+		}
+	}
 	check.Slices(t, arrivals(bursts, 3, 2*time.Second, random), []time.Duration{0, 0, 0, 1e9, 1e9, 1e9}, "bursts")
 }
 
@@ -36,6 +43,7 @@ func TestLoad(t *testing.T) {
 		s := shellOn(t, limitertest.NewLive(t))
 		s.table.Admin("")
 		s.says(3, "load --duration 1s --rate 5 --cost rpm=1", "no decision", "limits set stores some")
+		s.says(1, "load --duration 1s --rate 0.1 --limit rpm=1", "none arrived within 1s")
 		file := filepath.Join(t.TempDir(), "load.html")
 		got := prints[map[string]any](s, "load --rate 40 --duration 1s --entities 2 --limit rph=5/h --arrivals constant "+
 			"--report "+file)
