@@ -95,7 +95,8 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 	}
 	env := []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.Endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.Endpoint,
-		"AWS_REGION=" + emulator.Region, "AWS_ACCESS_KEY_ID=" + emulator.Key, "AWS_SECRET_ACCESS_KEY=" + emulator.Key,
+		"AWS_REGION=" + emulator.Region, "AWS_DEFAULT_REGION=" + emulator.Region, // Python reads only the second
+		"AWS_ACCESS_KEY_ID=" + emulator.Key, "AWS_SECRET_ACCESS_KEY=" + emulator.Key,
 		"AWS_EC2_METADATA_DISABLED=true", "ZAEL_STACK=" + a.table, "ZAEL_NAMESPACE=" + a.namespace,
 	}
 	if len(command) > 0 {
@@ -180,7 +181,7 @@ func (a *app) printEnvironment(env []string) (forget func(), err error) {
 %[4]s load --rate 20 --limit rpm=600:20
 %[4]s peek load-1 load
 %[4]s usage -e load-1 --plot
-`, a.table, a.namespace, quoted(file.Name()), os.Args[0])
+`, a.table, a.namespace, quoted(file.Name()), quoted(os.Args[0]))
 	}
 	if err != nil {
 		forget()

@@ -131,9 +131,9 @@ func TestDevRunsACommand(t *testing.T) {
 	got := strings.Split(regexp.MustCompile(`http://127\.0\.0\.1:\d+`).ReplaceAllString(out, "HERE"), "\n")
 	slices.Sort(got)
 	want := []string{
-		"AWS_ACCESS_KEY_ID=emulator", "AWS_EC2_METADATA_DISABLED=true", "AWS_ENDPOINT_URL_DYNAMODB=HERE",
-		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=HERE", "AWS_REGION=us-east-1", "AWS_SECRET_ACCESS_KEY=emulator",
-		"ZAEL_NAMESPACE=team", "ZAEL_STACK=mine", "ZAEL_TEST_OWN=kept", "typed",
+		"AWS_ACCESS_KEY_ID=emulator", "AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true",
+		"AWS_ENDPOINT_URL_DYNAMODB=HERE", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=HERE", "AWS_REGION=us-east-1",
+		"AWS_SECRET_ACCESS_KEY=emulator", "ZAEL_NAMESPACE=team", "ZAEL_STACK=mine", "ZAEL_TEST_OWN=kept", "typed",
 	}
 	if !slices.Equal(got, want) || !strings.Contains(errs, "sh: exit status 7") {
 		t.Errorf("got %q, want %q; %s", got, want, errs)
@@ -252,11 +252,13 @@ func TestDevWithoutATable(t *testing.T) {
 // use any more when dev has ended.
 func TestAShellTakesTheLineOfDev(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
+	defer func(name string) { os.Args[0] = name }(os.Args[0])
+	os.Args[0] = "/a b/zael"
 	var out strings.Builder
 	a := &app{out: &out, format: "table", table: "mine", namespace: "team a"}
 	forget, err := a.printEnvironment([]string{"ZAEL_STACK=mine", "ZAEL_NAMESPACE=team's $HOME `x`"})
 	check.Must(t, err)
-	for _, want := range []string{"# Table mine with the namespace team a, until", "\n" + os.Args[0] + " load --rate"} {
+	for _, want := range []string{"# Table mine with the namespace team a, until", "\n'/a b/zael' load --rate"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
