@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	smithytime "github.com/aws/smithy-go/time"
 	"github.com/spf13/cobra"
 
 	"github.com/zeroae/zae-limiter-go/admin"
@@ -69,14 +70,12 @@ func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[
 	before, err := look()
 	for round := 1; err == nil; round++ {
 		began := time.Now()
-		select {
-		case <-c.ctx.Done():
-			return answer{}, c.ctx.Err()
-		case <-time.After(every):
+		var now map[admin.Scope]watchedBucket
+		if err = smithytime.SleepWithContext(c.ctx, every); err == nil {
+			now, err = look()
 		}
-		now, failed := look()
-		if failed != nil {
-			return answer{}, failed
+		if err != nil {
+			break
 		}
 		said := topAnswer(topOf(before, now, time.Since(began)), most)
 		if round == rounds {
@@ -87,6 +86,9 @@ func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[
 		}
 		err = cmp.Or(err, c.print(said))
 		before = now
+	}
+	if rounds == 0 && c.ctx.Err() != nil {
+		err = nil // Ctrl-C is its end
 	}
 	return answer{}, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -80,4 +81,15 @@ func TestTopCommand(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
+}
+
+// Ctrl-C is how top ends, without an error.
+func TestTopEndsByItsInterrupt(t *testing.T) {
+	s := newShell(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var errs strings.Builder
+	a := &app{out: &firstWrite{do: func(string) { stop() }}, errs: &errs, memory: s.memory}
+	code := a.run(ctx, []string{"top", "--every", "1ms"})
+	check.Equal(t, code, done, "ended in")
+	check.Equal(t, errs.String(), "", "it complained")
 }
