@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -186,7 +186,7 @@ func (o *firstWrite) Write(text []byte) (int, error) {
 // devUntil runs dev, which has printed its environment when it does something.
 func devUntil(t *testing.T, args []string, do func(cancel func(), env map[string]string)) error {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt) // as main: a child ignores what its parent ignores
 	defer cancel()
 	out := &firstWrite{do: func(text string) {
 		env := map[string]string{}
