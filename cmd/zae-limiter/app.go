@@ -31,6 +31,7 @@ type app struct {
 	region, endpoint  string
 	principal, format string
 	timeout           time.Duration
+	listener          func(network, address string) (net.Listener, error)
 	progress          *progress
 	yes               bool            // do not ask
 	interrupted       <-chan struct{} // closed to end the command; nil: never

@@ -67,7 +67,7 @@ says otherwise.`,
 
 // dashboard serves the page until ctx ends.
 func (a *app) dashboard(ctx context.Context, address string, d dashboard) error {
-	l, err := net.Listen("tcp", address)
+	l, err := a.listener("tcp", address)
 	if err != nil {
 		return err
 	}

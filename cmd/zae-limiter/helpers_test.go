@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func (s stored) copy() stored { return storedIn(s.T, s.db.Snapshot()) }
 // end runs a command and returns what it wrote and its exit status.
 func (s *shell) end(args ...string) (out, errs string, code int) {
 	var stdout, stderr strings.Builder
-	a := &app{in: strings.NewReader(s.stdin), out: &stdout, errs: &stderr, memory: s.memory}
+	a := &app{in: strings.NewReader(s.stdin), out: &stdout, errs: &stderr, memory: s.memory, listener: net.Listen}
 	code = a.run(s.Context(), args)
 	return stdout.String(), stderr.String(), code
 }
@@ -72,7 +73,7 @@ func (s *shell) end(args ...string) (out, errs string, code int) {
 // begins runs a command that goes on until end, which returns its status, and returns its first line.
 func (s *shell) begins(args ...string) (line string, end func() int) {
 	in, out := io.Pipe()
-	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: s.memory}
+	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: s.memory, listener: net.Listen}
 	ctx, stop := context.WithCancel(s.Context())
 	code := make(chan int, 1)
 	go func() { code <- a.run(ctx, args) }()

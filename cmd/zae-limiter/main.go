@@ -21,6 +21,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -28,7 +29,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr}
+	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, listener: net.Listen}
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -212,7 +212,7 @@ func (a *app) listen(f serveFlags, service *envoylimit.Service, own *api, m *met
 		if address == "" {
 			continue
 		}
-		if s.listens[name], err = net.Listen("tcp", address); err != nil {
+		if s.listens[name], err = a.listener("tcp", address); err != nil {
 			delete(s.listens, name)
 			return s, err
 		}

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,11 +53,12 @@ descriptors:
     shadow_mode: true
 `
 
-// served is a running serve.
+// served is a running serve. Its connections are in memory, so that it runs in a bubble too.
 type served struct {
 	*testing.T
 	folder     string
-	grpc, http string // addresses
+	grpc, http *piped
+	client     *http.Client
 	lines      chan string
 	stop       func()
 	code       chan int
@@ -65,7 +67,7 @@ type served struct {
 // notGranted are the calls that the policy to acquire does not allow.
 var notGranted = limitertest.Trouble{Operations: []string{"Query", "BatchWriteItem"}, Err: limitertest.ErrDenied}
 
-// serve runs serve on free ports until the test ends, with the rights that its page asks for.
+// serve runs serve until the test ends, with the rights that its page asks for.
 func serve(t *testing.T, args ...string) *served {
 	table := limitertest.New(t)
 	table.Admin("")
@@ -74,15 +76,20 @@ func serve(t *testing.T, args ...string) *served {
 }
 
 func serveFrom(t *testing.T, table memory, args ...string) *served {
-	s := &served{T: t, folder: t.TempDir(), lines: make(chan string, 100), code: make(chan int, 1)}
+	s := &served{T: t, folder: t.TempDir(), grpc: newPiped("grpc"), http: newPiped("http"),
+		lines: make(chan string, 100), code: make(chan int, 1)}
+	s.client = s.newClient()
 	s.write("edge.yaml", serveRules)
 	in, out := io.Pipe()
-	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: table}
+	a := &app{in: strings.NewReader(""), out: io.Discard, errs: out, memory: table,
+		listener: func(_, address string) (net.Listener, error) {
+			return map[string]*piped{"grpc": s.grpc, "http": s.http}[address], nil
+		}}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() {
-		s.code <- a.run(ctx, append([]string{"serve", "--config", s.folder, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
-			"--ahead", "0"}, args...))
+		s.code <- a.run(ctx, append([]string{"serve", "--config", s.folder, "--grpc", "grpc", "--http", "http",
+			"--ahead", "0", "--timeout", "1m"}, args...))
 		_ = out.Close()
 	}()
 	go func() {
@@ -96,18 +103,37 @@ func serveFrom(t *testing.T, table memory, args ...string) *served {
 		for range s.lines { // until it has ended
 		}
 	})
-	for range 2 {
-		name, address, _ := strings.Cut(<-s.lines, " on ")
-		switch name {
-		case "gRPC":
-			s.grpc = address
-		case "HTTP":
-			s.http = address
-		default:
-			t.Fatalf("serve says %q", name)
-		}
+	listens := []string{s.line(), s.line()}
+	slices.Sort(listens)
+	if !slices.Equal(listens, []string{"HTTP on http", "gRPC on grpc"}) {
+		t.Fatalf("serve says %q", listens)
 	}
 	return s
+}
+
+// line returns the next line that serve prints.
+func (s *served) line() (text string) {
+	s.Helper()
+	select {
+	case text = <-s.lines:
+	case <-time.After(5 * time.Minute):
+		s.Fatal("serve says nothing")
+	}
+	return text
+}
+
+// newClient returns a client with one connection at most: a request may come before the connection of the
+// last one is idle, and would dial. It ends with the test.
+func (s *served) newClient() *http.Client {
+	c := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.http.dial(ctx) }}}
+	s.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// post sends a body of JSON.
+func (s *served) post(path, body string) (*http.Response, error) {
+	return s.client.Post("http://http"+path, "application/json", strings.NewReader(body))
 }
 
 func (s *served) write(name, text string) {
@@ -117,7 +143,8 @@ func (s *served) write(name, text string) {
 
 func (s *served) dial(creds credentials.TransportCredentials) *grpc.ClientConn {
 	s.Helper()
-	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(creds))
+	conn, err := grpc.NewClient("passthrough:///127.0.0.1", grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.grpc.dial(ctx) }))
 	check.Must(s, err)
 	s.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -142,7 +169,7 @@ func (s *served) codes(conn *grpc.ClientConn, key, value string, n int) (out []s
 
 func (s *served) get(path string) (int, string) {
 	s.Helper()
-	resp, err := http.Get("http://" + s.http + path)
+	resp, err := s.client.Get("http://http" + path)
 	check.Must(s, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
@@ -174,8 +201,7 @@ func TestServe(t *testing.T) {
 	if code, text := s.get("/healthz"); code != http.StatusOK || text != "OK\n" {
 		t.Errorf("/healthz: %d %q", code, text)
 	}
-	resp, err := http.Post("http://"+s.http+"/json", "application/json", strings.NewReader(
-		`{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]}]}`))
+	resp, err := s.post("/json", `{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]}]}`)
 	if err != nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "30" {
 		t.Errorf("/json: %v, %v", resp, err)
 	}
@@ -196,7 +222,7 @@ func TestServe(t *testing.T) {
 	}
 	s.stop()
 	check.Equal(t, <-s.code, 0, "ended in")
-	if _, err := net.Dial("tcp", s.grpc); err == nil {
+	if _, err := s.grpc.dial(t.Context()); err == nil {
 		t.Error("it listens after its end")
 	}
 }
@@ -228,7 +254,7 @@ func TestServeRefusesWhatIsTooLong(t *testing.T) {
 		"/json":       `{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "` + long + `"}]}]}`,
 		"/v1/acquire": `{"entity": "` + long[:64<<10] + `", "resource": "api", "costs": {"rpm": 1}}`,
 	} {
-		resp, err := http.Post("http://"+s.http+path, "application/json", strings.NewReader(body))
+		resp, err := s.post(path, body)
 		check.Must(t, err)
 		if _ = resp.Body.Close(); resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d bytes to %s: %d", len(body), path, resp.StatusCode)
@@ -285,21 +311,23 @@ func TestServeLimitsWhatIsNotUTF8(t *testing.T) {
 
 // Rules that change are in force without a restart, and those with errors are refused with file and line.
 func TestServeFollowsItsRules(t *testing.T) {
-	s := serve(t)
-	conn := s.dial(insecure.NewCredentials())
-	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: none", 1))
-	want := []string{"the rules are refused, the old ones stay in force:",
-		filepath.Join(s.folder, "edge.yaml") +
-			`:4: descriptors: rate_limit: requests_per_unit: found "none", want 0 to 4294967295`}
-	check.Slices(t, []string{<-s.lines, <-s.lines}, want, "says")
-	check.Slices(t, s.codes(conn, "user", "ann", 3), []string{"OK", "OK", "OVER_LIMIT"}, "answers by the old rules")
-	s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: 1", 1))
-	check.Equal(t, <-s.lines, "the new rules are in force", "says")
-	check.Slices(t, s.codes(conn, "user", "bob", 2), []string{"OK", "OVER_LIMIT"}, "answers by the new rules")
-	if _, text := s.get("/metrics"); !strings.Contains(text, `zae_limiter_rules_read_total{result="in force"} 1`) ||
-		!strings.Contains(text, `zae_limiter_rules_read_total{result="refused"} 1`) {
-		t.Errorf("/metrics:\n%s", text)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		conn := s.dial(insecure.NewCredentials())
+		s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: none", 1))
+		want := []string{"the rules are refused, the old ones stay in force:",
+			filepath.Join(s.folder, "edge.yaml") +
+				`:4: descriptors: rate_limit: requests_per_unit: found "none", want 0 to 4294967295`}
+		check.Slices(t, []string{s.line(), s.line()}, want, "says")
+		check.Slices(t, s.codes(conn, "user", "ann", 3), []string{"OK", "OK", "OVER_LIMIT"}, "answers by the old rules")
+		s.write("edge.yaml", strings.Replace(serveRules, "requests_per_unit: 2", "requests_per_unit: 1", 1))
+		check.Equal(t, s.line(), "the new rules are in force", "says")
+		check.Slices(t, s.codes(conn, "user", "bob", 2), []string{"OK", "OVER_LIMIT"}, "answers by the new rules")
+		if _, text := s.get("/metrics"); !strings.Contains(text, `zae_limiter_rules_read_total{result="in force"} 1`) ||
+			!strings.Contains(text, `zae_limiter_rules_read_total{result="refused"} 1`) {
+			t.Errorf("/metrics:\n%s", text)
+		}
+	})
 }
 
 // held is a table that holds a write back until it is released, once that is asked for.
@@ -320,64 +348,71 @@ func (h *held) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 
 // A request that is at work when the end comes is answered, and no other connection is accepted.
 func TestServeAnswersWhatIsAtWork(t *testing.T) {
-	table := &held{Table: limitertest.New(t), arrived: make(chan struct{}), released: make(chan struct{})}
-	table.Admin("")
-	s := serveFrom(t, table)
-	conn := s.dial(insecure.NewCredentials())
-	watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	check.Must(t, err)
-	if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Fatalf("health: %v, %v", h, err)
-	}
-	if _, err := table.Limiter(nil).Acquire(t.Context(), limiter.Request{Entity: "ann", Resource: "edge|user",
-		Costs: limiter.Costs{envoylimit.LimitName: 1}, Limits: []limiter.Limit{limiter.PerMinute(envoylimit.LimitName, 2)},
-	}); err != nil { // the bucket is there: the next one is written to it
-		t.Fatal(err)
-	}
-	table.hold.Store(true)
-	answered := make(chan error, 1)
-	go func() {
-		out, err := ask(t.Context(), conn, "user", "ann")
-		if err == nil && out.GetOverallCode() != ratelimit.RateLimitResponse_OK {
-			err = errors.New(out.String())
+	synctest.Test(t, func(t *testing.T) {
+		table := &held{Table: limitertest.New(t), arrived: make(chan struct{}), released: make(chan struct{})}
+		table.Admin("")
+		s := serveFrom(t, table)
+		conn := s.dial(insecure.NewCredentials())
+		watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		check.Must(t, err)
+		if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Fatalf("health: %v, %v", h, err)
 		}
-		answered <- err
-	}()
-	<-table.arrived
-	s.stop()
-	if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("health after the end has come: %v, %v", h, err)
-	}
-	close(table.released)
-	check.NoError(t, <-answered, "the request at work")
+		if _, err := table.Limiter(nil).Acquire(t.Context(), limiter.Request{Entity: "ann", Resource: "edge|user",
+			Costs:  limiter.Costs{envoylimit.LimitName: 1},
+			Limits: []limiter.Limit{limiter.PerMinute(envoylimit.LimitName, 2)},
+		}); err != nil { // the bucket is there: the next one is written to it
+			t.Fatal(err)
+		}
+		table.hold.Store(true)
+		answered := make(chan error, 1)
+		go func() {
+			out, err := ask(t.Context(), conn, "user", "ann")
+			if err == nil && out.GetOverallCode() != ratelimit.RateLimitResponse_OK {
+				err = errors.New(out.String())
+			}
+			answered <- err
+		}()
+		<-table.arrived
+		s.stop()
+		if h, err := watch.Recv(); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("health after the end has come: %v, %v", h, err)
+		}
+		close(table.released)
+		check.NoError(t, <-answered, "the request at work")
+	})
 }
 
 // What was taken ahead and not granted is held no more when the service has ended. What was granted counts as
 // held for a moment.
 func TestServeGivesUpWhatItHolds(t *testing.T) {
-	table := limitertest.New(t)
-	ns := table.Admin("")
-	s := serveFrom(t, table, "--ahead", "30s") // longer than a slow machine needs
-	s.write("edge.yaml", "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 60000}}]")
-	<-s.lines // the rules are in force
-	conn := s.dial(insecure.NewCredentials())
-	level := func() admin.Level {
-		t.Helper()
-		b, err := ns.Peek(t.Context(), "ann", "edge|user")
-		check.Must(t, err)
-		return b[0].Levels[0]
-	}
-	granted := int64(100)
-	for s.codes(conn, "user", "ann", 100); level().Used == granted && granted < 500; granted++ {
-		s.codes(conn, "user", "ann", 1) // until something is taken ahead
-	}
-	before := level()
-	if before.Used == granted {
-		t.Fatal("nothing is taken ahead")
-	}
-	s.stop()
-	check.Equal(t, <-s.code, 0, "ended in")
-	check.Equal(t, level().Held, before.Held-(before.Used-granted), "may be held")
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.New(t)
+		ns := table.Admin("")
+		s := serveFrom(t, table, "--ahead", "30s")
+		s.write("edge.yaml", "domain: edge\ndescriptors:\n"+
+			"  - {key: user, rate_limit: {unit: minute, requests_per_unit: 60000}}\n")
+		s.line() // the rules are in force
+		conn := s.dial(insecure.NewCredentials())
+		level := func() admin.Level {
+			t.Helper()
+			synctest.Wait() // what was taken ahead may be renewed now
+			b, err := ns.Peek(t.Context(), "ann", "edge|user")
+			check.Must(t, err)
+			return b[0].Levels[0]
+		}
+		granted := int64(100)
+		for s.codes(conn, "user", "ann", 100); level().Used == granted && granted < 500; granted++ {
+			s.codes(conn, "user", "ann", 1) // until something is taken ahead
+		}
+		before := level()
+		if before.Used == granted {
+			t.Fatal("nothing is taken ahead")
+		}
+		s.stop()
+		check.Equal(t, <-s.code, 0, "ended in")
+		check.Equal(t, level().Held, before.Held-(before.Used-granted), "may be held")
+	})
 }
 
 // Without rules there is the API, and nothing of Envoy.

@@ -315,33 +315,35 @@ func TestSettlementsThatFailLateAreTriedOnceMore(t *testing.T) {
 // What open leases took stays taken when the service ends, and their slots are free. What was settled just
 // before is written, also where it could not be at first.
 func TestServeEndsLeases(t *testing.T) {
-	table := limitertest.New(t)
-	r := newAPIRig(t, table) // another process
-	s := serveFrom(t, table, "--ahead", "500ms")
-	post := func(path, body string) string {
-		t.Helper()
-		resp, err := http.Post("http://"+s.http+"/v1/"+path, "application/json", strings.NewReader(body))
-		check.Must(t, err)
-		defer func() { _ = resp.Body.Close() }()
-		var out struct{ Lease string }
-		if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v", path, resp.StatusCode, err)
+	synctest.Test(t, func(t *testing.T) {
+		table := limitertest.New(t)
+		r := newAPIRig(t, table) // another process
+		s := serveFrom(t, table, "--ahead", "500ms")
+		post := func(path, body string) string {
+			t.Helper()
+			resp, err := s.post("/v1/"+path, body)
+			check.Must(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			var out struct{ Lease string }
+			if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %d, %v", path, resp.StatusCode, err)
+			}
+			return out.Lease
 		}
-		return out.Lease
-	}
-	const acquire = `{"entity": "acme", "resource": "api", "costs": {"rpm": 2, "jobs": 1}, "lease_seconds": 3600}`
-	post("acquire", acquire)
-	settled := post("acquire", acquire)
-	if _, text := s.get("/metrics"); !strings.Contains(text, "\nzae_limiter_leases 2\n") {
-		t.Errorf("/metrics:\n%s", text)
-	}
-	post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 5}}`, settled))
-	late := post("acquire", `{"entity": "acme", "resource": "api", "costs": {"rpm": 1}, "lease_seconds": 3600}`)
-	table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limiter.ErrUnavailable})
-	post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 2}}`, late)) // it waits, and does not fail
-	table.Trouble()
-	s.stop()
-	check.Equal(t, <-s.code, 0, "ended in")
-	r.leaves("rpm", 1)
-	r.leaves("jobs", 2)
+		const acquire = `{"entity": "acme", "resource": "api", "costs": {"rpm": 2, "jobs": 1}, "lease_seconds": 3600}`
+		post("acquire", acquire)
+		settled := post("acquire", acquire)
+		if _, text := s.get("/metrics"); !strings.Contains(text, "\nzae_limiter_leases 2\n") {
+			t.Errorf("/metrics:\n%s", text)
+		}
+		post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 5}}`, settled))
+		late := post("acquire", `{"entity": "acme", "resource": "api", "costs": {"rpm": 1}, "lease_seconds": 3600}`)
+		table.Trouble(limitertest.Trouble{Operations: []string{"UpdateItem"}, Err: limiter.ErrUnavailable})
+		post("settle", fmt.Sprintf(`{"lease": %q, "costs": {"rpm": 2}}`, late)) // it waits, and does not fail
+		table.Trouble()
+		s.stop()
+		check.Equal(t, <-s.code, 0, "ended in")
+		r.leaves("rpm", 1)
+		r.leaves("jobs", 2)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,20 +21,43 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// piped is a listener of connections in memory.
-type piped chan net.Conn
-
-func (p piped) Accept() (net.Conn, error) {
-	c, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
+// piped is a listener of connections in memory. They do not hold up the clock of a bubble.
+type piped struct {
+	address string
+	dialed  chan net.Conn
+	closed  context.Context
+	close   context.CancelFunc
 }
 
-func (p piped) Close() error { return nil }
+func newPiped(address string) *piped {
+	closed, closes := context.WithCancel(context.Background())
+	return &piped{address, make(chan net.Conn), closed, closes}
+}
 
-func (p piped) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *piped) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.dialed:
+		return c, nil
+	case <-p.closed.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *piped) Close() error { p.close(); return nil }
+
+func (p *piped) Addr() net.Addr { return &net.UnixAddr{Name: p.address} }
+
+func (p *piped) dial(ctx context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.dialed <- server:
+		return client, nil
+	case <-p.closed.Done():
+		return nil, syscall.ECONNREFUSED
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // A client that is slow to ask, or to read, loses its connection; so does one of gRPC that is gone, or that
 // pings more often than every five seconds.
@@ -62,7 +86,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 				ns := table.Admin("")
 				l := table.Limiter(nil)
 				service := envoylimit.New(l, &envoylimit.Config{}, envoylimit.Options{})
-				listener := make(piped, 1)
+				listener := newPiped("")
 				ended := make(chan struct{})
 				var stop func()
 				if c.grpc {
@@ -75,8 +99,8 @@ func TestServeCutsSlowClients(t *testing.T) {
 					stop = func() { _ = s.Close() }
 					go func() { _ = s.Serve(listener); close(ended) }()
 				}
-				client, server := net.Pipe()
-				listener <- server
+				client, err := listener.dial(t.Context())
+				check.Must(t, err)
 				began := time.Now()
 				var sending sync.WaitGroup // a pipe would wait for its reader
 				sending.Go(func() { _, _ = io.WriteString(client, c.sends) })
@@ -87,7 +111,6 @@ func TestServeCutsSlowClients(t *testing.T) {
 				_, _ = io.Copy(io.Discard, client) // until it is cut
 				check.Equal(t, time.Since(began), c.after, "cut after")
 				sending.Wait()
-				close(listener)
 				stop()
 				<-ended
 			})
@@ -108,17 +131,15 @@ func TestServeKeepsClientsThatAreThere(t *testing.T) {
 			service := envoylimit.New(limitertest.NewLive(t).Limiter(nil), &envoylimit.Config{}, envoylimit.Options{})
 			s, _, err := grpcServer(serveFlags{}, service)
 			check.Must(t, err)
-			listener, dials := make(piped), 0
+			listener, dials := newPiped(""), 0
 			var serving sync.WaitGroup
 			serving.Go(func() { _ = s.Serve(listener) })
 			conn, err := grpc.NewClient("passthrough:///", grpc.WithTransportCredentials(insecure.NewCredentials()),
 				grpc.WithIdleTimeout(0), grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: every,
 					PermitWithoutStream: every > 0}),
-				grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 					dials++
-					client, server := net.Pipe()
-					listener <- server
-					return client, nil
+					return listener.dial(ctx)
 				}))
 			check.Must(t, err)
 			for range 3 {
@@ -129,7 +150,6 @@ func TestServeKeepsClientsThatAreThere(t *testing.T) {
 				time.Sleep(time.Hour)
 			}
 			_ = conn.Close()
-			close(listener)
 			s.Stop()
 			serving.Wait()
 		})
