@@ -67,18 +67,8 @@ says otherwise.`,
 
 // dashboard serves the page until ctx ends.
 func (a *app) dashboard(ctx context.Context, address string, d dashboard) error {
-	l, err := a.listener("tcp", address)
-	if err != nil {
-		return err
-	}
 	host, _, _ := net.SplitHostPort(address)
-	s := servers{listens: map[string]net.Listener{"HTTP": l}, http: &http.Server{
-		Handler: d.handler(host), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}}
-	a.progress.end()
-	a.progress = nil
-	a.say("http://%s", l.Addr())
-	return s.run(ctx)
+	return a.runServers(ctx, serverOf("http://%s", address, bounded(d.handler(host), 2*time.Minute)))
 }
 
 // dashboard is the page of a namespace.

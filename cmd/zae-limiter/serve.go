@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
-	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/cmd/zae-limiter/envoylimit"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -25,7 +21,7 @@ type serveFlags struct {
 
 func serveCommand(a *app) *cobra.Command {
 	var f serveFlags
-	cmd := a.does(&cobra.Command{
+	cmd := a.inNamespace(&cobra.Command{
 		Use: "serve [--config FOLDER]", Short: "serve Envoy, and programs in any language, until SIGTERM",
 		Long: `Serve programs in any language with an HTTP API, which /openapi.yaml describes, and with
 --config also Envoy and other clients of its rate limit service v3 (gRPC).
@@ -64,7 +60,7 @@ given back, and pending settlements are written.`,
 		if c.cmd.Flags().Changed("timeout") {
 			timeout = a.timeout
 		}
-		return answer{}, a.serve(c.ctx, f, timeout)
+		return answer{}, c.serve(f, timeout)
 	})
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, "config", "", "folder of the rules for Envoy; empty: no Envoy")
@@ -81,38 +77,39 @@ given back, and pending settlements are written.`,
 // lookEvery is how often the rules are read. New rules are in force after two equal reads.
 const lookEvery = time.Second
 
-// serve serves until ctx ends.
-func (a *app) serve(ctx context.Context, f serveFlags, timeout time.Duration) error {
+// serve serves until the command's context ends.
+func (c *call) serve(f serveFlags, timeout time.Duration) error {
+	db, o, err := c.client(c.ctx)
+	if err != nil {
+		return err
+	}
 	m := newMetrics()
-	l, peeker, err := a.toServe(ctx, limiter.Options{Namespace: a.namespace, Timeout: timeout,
+	l, err := limiter.Open(c.ctx, db, c.table, &limiter.Options{Namespace: c.namespace, Timeout: timeout, Now: o.Now,
 		Ahead: f.ahead, SettleWithin: min(f.ahead, time.Minute), // the longest allowed
 		Observe: func(_ context.Context, e limiter.Event) { m.event(e) }})
 	if err != nil {
 		return err
 	}
-	report := a.seldom()
-	service, follow, err := a.envoy(f.config, l, m, report)
+	report := c.seldom()
+	service, follow, err := c.envoy(f.config, l, m, report)
 	if err != nil {
 		return err
 	}
 	held := newLeases(maxLeases)
 	m.leases(func() float64 { return float64(len(held.room)) })
-	s, err := a.listen(f, service, &api{l, peeker, held, report}, m)
+	all, err := f.servers(service, &api{l, c.ns, held, report}, m)
 	if err != nil {
 		return err
 	}
-	a.progress.end() // startup is over
-	a.progress = nil
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancel(c.ctx)
 	var following sync.WaitGroup
 	following.Go(func() { follow(ctx) })
-	err = s.run(ctx)
+	err = c.runServers(ctx, all...)
 	cancel()
 	following.Wait()
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer done()
-	return errors.Join(err, held.close(closing), l.Close(closing))
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	return errors.Join(err, held.close(ctx), l.Close(ctx))
 }
 
 // envoy returns the service for Envoy, and a function that follows changes of its rules until the
@@ -143,25 +140,6 @@ func (a *app) envoy(folder string, l *limiter.Limiter, m *metrics, report func(e
 	}, nil
 }
 
-// toServe opens the table for serving requests and peeks.
-func (a *app) toServe(ctx context.Context, o limiter.Options) (*limiter.Limiter, *admin.Namespace, error) {
-	db, peeking, err := a.client(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	o.Now = peeking.Now
-	l, err := limiter.Open(ctx, db, a.table, &o)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := admin.Open(ctx, db, a.table, peeking)
-	if err != nil {
-		return nil, nil, err
-	}
-	ns, err := all.Namespace(ctx, a.namespace)
-	return l, ns, err
-}
-
 // seldom returns a function that prints errors, at most one a second.
 func (a *app) seldom() func(error) {
 	var mu sync.Mutex
@@ -180,90 +158,4 @@ func (a *app) seldom() func(error) {
 		last, left = time.Now(), 0
 		a.say("no decision: %v", err)
 	}
-}
-
-// servers are the two servers of serve. A server that is switched off is nil.
-type servers struct {
-	grpc    *grpc.Server
-	http    *http.Server
-	listens map[string]net.Listener
-	health  interface{ Shutdown() }
-}
-
-// listen creates the servers. All of them listen before one serves. Envoy's needs a service.
-func (a *app) listen(f serveFlags, service *envoylimit.Service, own *api, m *metrics) (s *servers, err error) {
-	s = &servers{listens: map[string]net.Listener{}}
-	defer func() {
-		for _, l := range s.listens {
-			if err != nil {
-				_ = l.Close()
-			}
-		}
-	}()
-	if f.grpc != "" {
-		if s.grpc, s.health, err = grpcServer(f, service); err != nil {
-			return s, err
-		}
-	}
-	if f.http != "" {
-		s.http = httpServer(service, own, m)
-	}
-	for name, address := range map[string]string{"gRPC": f.grpc, "HTTP": f.http} {
-		if address == "" {
-			continue
-		}
-		if s.listens[name], err = a.listener("tcp", address); err != nil {
-			delete(s.listens, name)
-			return s, err
-		}
-		a.say("%s on %s", name, s.listens[name].Addr())
-	}
-	return s, nil
-}
-
-// run serves until ctx ends or a server fails, and stops both.
-func (s *servers) run(ctx context.Context) error {
-	ended := make(chan error, 2)
-	if s.grpc != nil {
-		go func() { ended <- s.grpc.Serve(s.listens["gRPC"]) }()
-	}
-	if s.http != nil {
-		go func() { ended <- s.http.Serve(s.listens["HTTP"]) }()
-	}
-	var failed error
-	select {
-	case <-ctx.Done():
-	case failed = <-ended:
-	}
-	return errors.Join(failed, s.stop())
-}
-
-// stopWithin is how long running requests may still take.
-const stopWithin = 10 * time.Second
-
-// stop ends the servers when running requests are answered.
-func (s *servers) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
-	defer cancel()
-	var all sync.WaitGroup
-	if s.grpc != nil {
-		s.health.Shutdown()
-		stopped := make(chan struct{})
-		go func() { s.grpc.GracefulStop(); close(stopped) }()
-		all.Go(func() {
-			select {
-			case <-stopped:
-			case <-ctx.Done():
-				s.grpc.Stop()
-			}
-		})
-	}
-	var err error
-	if s.http != nil {
-		if err = s.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
-			err = s.http.Close()
-		}
-	}
-	all.Wait()
-	return err
 }

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -70,6 +74,7 @@ func (f serveFlags) tls() (*tls.Config, error) {
 	return c, nil
 }
 
+// httpServer returns the HTTP server of serve. Envoy's path needs a service.
 func httpServer(service *envoylimit.Service, own *api, m *metrics) *http.Server {
 	mux := http.NewServeMux()
 	if service != nil {
@@ -78,6 +83,84 @@ func httpServer(service *envoylimit.Service, own *api, m *metrics) *http.Server 
 	own.register(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
 	mux.Handle("GET /metrics", m.handler())
-	return &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	return bounded(mux, 30*time.Second)
+}
+
+// bounded returns a server that cuts slow clients. It writes an answer for so long.
+func bounded(h http.Handler, write time.Duration) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: write, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+}
+
+// server is one of the servers of a command.
+type server struct {
+	says, address string // says is the format of the line with the address
+	serve         func(net.Listener) error
+	stop          func(context.Context) error // when running requests are answered, or the context ends
+}
+
+func serverOf(says, address string, s *http.Server) server {
+	return server{says, address, s.Serve, func(ctx context.Context) error {
+		err := s.Shutdown(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = s.Close()
+		}
+		return err
+	}}
+}
+
+// servers returns the servers of serve.
+func (f serveFlags) servers(service *envoylimit.Service, own *api, m *metrics) (all []server, err error) {
+	if f.grpc != "" {
+		s, health, err := grpcServer(f, service)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, server{"gRPC on %s", f.grpc, s.Serve, func(ctx context.Context) error {
+			health.Shutdown()
+			defer context.AfterFunc(ctx, s.Stop)()
+			s.GracefulStop()
+			return nil
+		}})
+	}
+	if f.http != "" {
+		all = append(all, serverOf("HTTP on %s", f.http, httpServer(service, own, m)))
+	}
+	return all, nil
+}
+
+// stopWithin is how long running requests may still take.
+const stopWithin = 10 * time.Second
+
+// runServers serves until ctx ends or a server fails, and stops all servers. All of them listen
+// before one serves.
+func (a *app) runServers(ctx context.Context, all ...server) error {
+	a.progress.end() // startup is over
+	a.progress = nil
+	listens := make([]net.Listener, len(all))
+	for i, s := range all {
+		l, err := a.listener("tcp", s.address)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = l.Close() }() // if another cannot listen
+		a.say(s.says, l.Addr())
+		listens[i] = l
+	}
+	ended := make(chan error, len(all))
+	for i, s := range all {
+		go func() { ended <- s.serve(listens[i]) }()
+	}
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-ended:
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	var stopping errgroup.Group
+	for _, s := range all {
+		stopping.Go(func() error { return s.stop(ctx) })
+	}
+	return errors.Join(failed, stopping.Wait())
 }
