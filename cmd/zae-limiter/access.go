@@ -66,7 +66,6 @@ func cascadeCommand(a *app) *cobra.Command {
 	policies := map[string]admin.Cascade{
 		"on": admin.CascadeOn, "off": admin.CascadeOff, "inherit": admin.CascadeInherited,
 	}
-	var to admin.Cascade
 	return decideCommand(a, &cobra.Command{
 		Use:   "cascade on|off|inherit {-e ENTITY | -r RESOURCE | -e ENTITY -r RESOURCE}",
 		Short: "switch charging of parents on or off, whatever the entities say",
@@ -74,18 +73,10 @@ func cascadeCommand(a *app) *cobra.Command {
 			"says (entity create --charge-parent). There is a policy for an entity on a resource, one\n" +
 			"for the entity, and one for the resource. The first of them that is set decides. The\n" +
 			"command shows the change first, and asks (unless --yes).",
-		Example: "  zae-limiter cascade off -r embeddings",
-		Args: func(c *cobra.Command, words []string) (err error) {
-			if err = countArguments(c, words); err != nil {
-				return err
-			}
-			ok := false
-			if to, ok = policies[words[0]]; !ok {
-				return usage(c, "%q: accepted are on, off and inherit", words[0])
-			}
-			return nil
-		},
+		Example:   "  zae-limiter cascade off -r embeddings",
+		ValidArgs: []string{"on", "off", "inherit"},
 	}, func(c *call, at admin.Scope) decision {
+		to := policies[c.args[0]]
 		return decision{"charges parents", func(was admin.Config) string { return "cascade: " + was.Cascade.String() },
 			"cascade: " + to.String(), fmt.Sprintf("Change the cascade policy of %s?", at),
 			shownAccess{Cascade: to.String()},

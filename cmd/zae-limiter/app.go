@@ -230,7 +230,7 @@ func (a *app) does(cmd *cobra.Command, f func(*call) (answer, error)) *cobra.Com
 		if err == nil && said.value != nil {
 			err = a.print(said)
 		}
-		return a.where(cmp.Or(err, said.but))
+		return cmp.Or(err, said.but)
 	}
 	return cmd
 }
@@ -253,12 +253,4 @@ func (a *app) inNamespace(cmd *cobra.Command, f func(*call) (answer, error)) *co
 		}
 		return f(c)
 	})
-}
-
-// where adds the table and the namespace to an error, for the advice.
-func (a *app) where(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &placed{error: err, table: a.table, namespace: a.namespace}
 }

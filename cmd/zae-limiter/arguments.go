@@ -24,6 +24,7 @@ func wrongFlag(err error) string {
 	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		want := map[string]string{
 			"bool": "true or false", "duration": "a time like 500ms", "float64": "a number", "int": "a whole number",
+			"time": "a date like 2026-11-21, or 2026-11-21T12:00:00Z",
 		}[value.GetFlag().Value.Type()]
 		if want != "" {
 			return fmt.Sprintf("--%s %q: want %s", value.GetFlag().Name, value.GetValue(), want)
@@ -44,7 +45,7 @@ func filledFlags(c *cobra.Command) (err error) {
 }
 
 // countArguments checks the number of arguments against the line of usage. An argument in brackets
-// is optional, and one with dots may be repeated.
+// is optional, and one with dots may be repeated. ValidArgs are the accepted values of the first.
 func countArguments(c *cobra.Command, got []string) error {
 	words := arguments(c)
 	isOptional := func(word string) bool { return strings.HasPrefix(word, "[") }
@@ -52,6 +53,9 @@ func countArguments(c *cobra.Command, got []string) error {
 	more := slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "...") })
 	if len(got) < least || len(got) > len(words) && !more {
 		return usage(c, "%s, want: %s", count(len(got), "arguments"), c.UseLine())
+	}
+	if c.ValidArgs != nil && !slices.Contains(c.ValidArgs, got[0]) {
+		return usage(c, "%s %q: accepted are %s", c.Name(), got[0], strings.Join(c.ValidArgs, ", "))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func auditCommand(a *app) *cobra.Command {
 	var about admin.Scope
 	var all bool
-	var before, from, to string
+	var before string
 	var most int
 	var since, until time.Time
 	cmd := a.inNamespace(&cobra.Command{
@@ -20,7 +20,7 @@ func auditCommand(a *app) *cobra.Command {
 		Long: "List changes of an entity, of the limits of a resource for everybody, of the\n" +
 			"namespace, or with --all of any of them, and their authors, newest first.",
 		Example: "  zae-limiter audit -e acme\n  zae-limiter audit --all --from 2026-11-01 --to 2026-11-02",
-		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case about.Entity != "" && about.Resource != "":
 				return usage(c, "either --entity or --resource: events about an entity name their resource")
@@ -29,8 +29,7 @@ func auditCommand(a *app) *cobra.Command {
 			case most < 0:
 				return usage(c, "--max %d: want a number of events, 0 for all", most)
 			}
-			since, until, err = between(c, from, to)
-			return err
+			return nil
 		},
 	}, func(c *call) (answer, error) {
 		events := c.ns.AllEvents(c.ctx, since, until)
@@ -44,8 +43,7 @@ func auditCommand(a *app) *cobra.Command {
 	})
 	named(cmd, &about, "about an entity", "about the limits of a resource")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "everything in the namespace")
-	cmd.Flags().StringVar(&from, "from", "", "events at this time or later, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "events before this time, UTC")
+	between(cmd, &since, &until, "events")
 	cmd.Flags().StringVar(&before, "before", "", "continue after the event with this ID")
 	cmd.Flags().IntVar(&most, "max", 100, "at most so many events; 0: all")
 	return cmd

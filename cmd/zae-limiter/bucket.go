@@ -160,7 +160,7 @@ func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
 
 // raiseCommand raises limits until an instant, or for a number of periods.
 func raiseCommand(a *app) *cobra.Command {
-	more, text, periods, end := limiter.Costs{}, "", 0, false
+	more, periods, end := limiter.Costs{}, 0, false
 	var until time.Time
 	cmd := a.once(&cobra.Command{
 		Use:   "raise ENTITY RESOURCE LIMIT[=AMOUNT]...",
@@ -168,15 +168,12 @@ func raiseCommand(a *app) *cobra.Command {
 		Example: `  zae-limiter raise acme gpt-4 rpm=500 --until 2026-12-01T00:00:00Z
   zae-limiter raise acme gpt-4 'budget=$50' --for 1 --id ticket-4711
   zae-limiter raise acme gpt-4 budget --end`,
-		PreRunE: func(c *cobra.Command, names []string) (err error) {
+		PreRunE: func(c *cobra.Command, names []string) error {
 			if given := c.Flags().Changed; given("until") && given("for") || end == (given("until") || given("for")) {
 				return usage(c, "want one of --until, --for and --end")
 			}
 			if end {
 				return nil
-			}
-			if until, err = parseTime(text); err != nil {
-				return usage(c, "--until: %v", err)
 			}
 			return amountsIn(c, names[2:], more)
 		},
@@ -186,7 +183,7 @@ func raiseCommand(a *app) *cobra.Command {
 		}
 		var done []admin.Raise
 		var err error
-		if text != "" {
+		if !until.IsZero() {
 			done, err = c.ns.Raise(c.ctx, c.args[0], c.args[1], more, until)
 		} else {
 			done, err = c.ns.RaiseFor(c.ctx, c.args[0], c.args[1], more, periods)
@@ -197,7 +194,8 @@ func raiseCommand(a *app) *cobra.Command {
 		}
 		return answer{value: map[string]any{"raises": done}, rows: r}, err
 	})
-	cmd.Flags().StringVar(&text, "until", "", "end of the raise; for a quota, the next edge of a period")
+	cmd.Flags().TimeVar(&until, "until", time.Time{}, timeForms,
+		"end of the raise; for a quota, the next edge of a period")
 	cmd.Flags().BoolVar(&end, "end", false, "end all raises of the limits now; asks (unless --yes)")
 	cmd.Flags().IntVar(&periods, "for", 0, "number of periods; for a quota, the present one is the first")
 	return a.asks(cmd)

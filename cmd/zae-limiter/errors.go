@@ -31,14 +31,6 @@ func (e *noError) Is(target error) bool { return target == errNo }
 
 func answerNo(format string, values ...any) error { return &noError{fmt.Sprintf(format, values...)} }
 
-// placed adds the table and the namespace to an error.
-type placed struct {
-	error
-	table, namespace string
-}
-
-func (p *placed) Unwrap() error { return p.error }
-
 func status(err error) int {
 	_, bad := errors.AsType[*usageError](err)
 	_, differs := errors.AsType[*limitertable.DiffError](err)
@@ -63,7 +55,7 @@ type shownError struct {
 
 // complain prints an error and the advice on it.
 func (a *app) complain(err error) {
-	advice := advice(err)
+	advice := a.advice(err)
 	if a.format == "json" {
 		if encode(a.errs, shownError{plain(err.Error()), advice, status(err)}, "") == nil {
 			return
@@ -81,9 +73,7 @@ var packages = regexp.MustCompile(`(^|: |\()(?:limiter: invalid: |(?:admin|limit
 // plain removes them from an error's text.
 func plain(text string) string { return packages.ReplaceAllString(text, "$1") }
 
-func advice(err error) string {
-	at := &placed{}
-	errors.As(err, &at)
+func (a *app) advice(err error) string {
 	if e, ok := errors.AsType[*usageError](err); ok {
 		return "See: " + e.help
 	}
@@ -101,12 +91,12 @@ func advice(err error) string {
 			err = limitertable.ErrNotFound
 		}
 	}
-	for _, a := range []struct {
+	for _, known := range []struct {
 		is   error
 		text string
 	}{
 		{limitertable.ErrNotFound, fmt.Sprintf("There is no table %q here: zae-limiter table create makes it; --table, "+
-			"ZAEL_STACK and AWS_REGION choose another.", at.table)},
+			"ZAEL_STACK and AWS_REGION choose another.", a.table)},
 		{emulator.ErrNotInstalled, "Install Node 20 or newer (npm), choose another by --engine, or say by --emulators " +
 			"where they are."},
 		{errNoStack, "--stack and AWS_REGION choose another; without the stack of infra/cdk nothing is given up, and " +
@@ -116,7 +106,7 @@ func advice(err error) string {
 			"AWS_SECRET_ACCESS_KEY; on a local DynamoDB any values will do."},
 		{admin.ErrReach, "zae-limiter limits reach goes on with the buckets that lack them; so does the same apply."},
 		{limiter.ErrNamespace, fmt.Sprintf("See zae-limiter namespace list for those in table %q; zae-limiter namespace "+
-			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", at.table, at.namespace)},
+			"register %s makes one; --namespace and ZAEL_NAMESPACE choose.", a.table, a.namespace)},
 		{admin.ErrNotFound, "Nothing of that name is stored: zae-limiter limits list, entity children, namespace list " +
 			"--all and peek show what is."},
 		{limiter.ErrVersion, "The table belongs to another version: use the zae-limiter of that version."},
@@ -129,8 +119,8 @@ func advice(err error) string {
 		{limiter.ErrUnavailable, "Nothing was changed. Is DynamoDB reachable? --endpoint-url, AWS_ENDPOINT_URL_DYNAMODB " +
 			"and AWS_REGION say where it is."},
 	} {
-		if errors.Is(err, a.is) {
-			return a.text
+		if errors.Is(err, known.is) {
+			return known.text
 		}
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/zeroae/zae-limiter-go/admin"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/emulator"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertable"
@@ -55,8 +56,8 @@ func TestAdviceOnErrors(t *testing.T) {
 		{limiter.ErrUnavailable, failed, "Nothing was changed. Is DynamoDB reachable?"},
 	} {
 		a := &app{table: "quotas", namespace: "prod"}
-		err := a.where(fmt.Errorf("on the way: %w", c.err))
-		got := advice(err)
+		err := fmt.Errorf("on the way: %w", c.err)
+		got := a.advice(err)
 		if status(err) != c.status || !strings.Contains(got, c.advice) || (got == "") != (c.advice == "") {
 			t.Errorf("%v: status %d, want %d; advice %q, want %q", c.err, status(err), c.status, got, c.advice)
 		}
@@ -66,7 +67,5 @@ func TestAdviceOnErrors(t *testing.T) {
 			}
 		}
 	}
-	if (&app{}).where(nil) != nil || status(nil) != done {
-		t.Error("nothing is an error")
-	}
+	check.Equal(t, status(nil), done, "without an error")
 }

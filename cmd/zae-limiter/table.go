@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -107,11 +106,7 @@ func tableTemplate(a *app) *cobra.Command {
 		Example: "  zae-limiter table template cloudformation > limiter.json\n" +
 			"  zae-limiter table template terraform > limiter/main.tf",
 	}, func(c *call) (answer, error) {
-		text, ok := templates[c.args[0]]
-		if !ok {
-			return answer{}, usage(c.cmd, "template %q: accepted are cloudformation and terraform", c.args[0])
-		}
-		_, err := io.WriteString(a, text)
+		_, err := io.WriteString(a, templates[c.args[0]])
 		return answer{}, err
 	})
 }
@@ -123,9 +118,6 @@ func tablePolicy(a *app) *cobra.Command {
 		Use: "policy " + strings.Join(names, "|"), Short: "print the IAM policy of an application",
 		ValidArgs: names,
 	}, func(c *call) (answer, error) {
-		if !slices.Contains(names, c.args[0]) {
-			return answer{}, usage(c.cmd, "policy %q: accepted are %s", c.args[0], strings.Join(names, ", "))
-		}
 		if arn == "" {
 			d, err := a.describe(c)
 			if err != nil {

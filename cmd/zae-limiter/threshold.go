@@ -11,18 +11,16 @@ import (
 
 func thresholdsCommand(a *app) *cobra.Command {
 	var of admin.Scope
-	var from, to string
 	var since, until time.Time
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "thresholds -e ENTITY [-r RESOURCE]", Short: "list when percentages of quotas were spent",
 		Long: "List when an entity had spent percentages of its quotas, by period. The aggregator\n" +
 			"records each once in a period: 50, 80 and 100 %, or as its option THRESHOLDS says.",
-		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			if of.Entity == "" {
 				return usage(c, "whose thresholds? --entity, and --resource if you like")
 			}
-			since, until, err = between(c, from, to)
-			return err
+			return nil
 		},
 	}, func(c *call) (answer, error) {
 		all, err := collect(c.ns.Thresholds(c.ctx, of), 0)
@@ -32,8 +30,7 @@ func thresholdsCommand(a *app) *cobra.Command {
 		return thresholdsAnswer(all), err
 	})
 	named(cmd, &of, "of an entity", "of a resource")
-	cmd.Flags().StringVar(&from, "from", "", "events at this time or later, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "events before this time, UTC")
+	between(cmd, &since, &until, "events")
 	return cmd
 }
 

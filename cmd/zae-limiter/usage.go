@@ -14,14 +14,14 @@ import (
 
 func usageCommand(a *app) *cobra.Command {
 	var q admin.UsageQuery
-	var window, from, to string
+	var window string
 	var sum, plot bool
 	cmd := a.inNamespace(&cobra.Command{
 		Use: "usage [-e ENTITY] [-r RESOURCE]", Short: "show consumption by hour, day or month",
 		Example: "  zae-limiter usage -e acme --window daily --from 2026-11-01\n" +
 			"  zae-limiter usage -r gpt-4 --window monthly -o csv\n" +
 			"  zae-limiter usage -e acme -r gpt-4 --window hourly --plot",
-		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			if q.Entity == "" && q.Resource == "" {
 				return usage(c, "whose usage? --entity, --resource or both")
 			}
@@ -33,8 +33,7 @@ func usageCommand(a *app) *cobra.Command {
 			if !slices.Contains(kinds, q.Window) || sum && q.Window == "" {
 				return usage(c, "--window %q: accepted are hourly, daily and monthly; --sum wants one", window)
 			}
-			q.From, q.To, err = between(c, from, to)
-			return err
+			return nil
 		},
 	}, func(c *call) (answer, error) {
 		if sum {
@@ -53,33 +52,21 @@ func usageCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVarP(&q.Entity, "entity", "e", "", "of an entity")
 	cmd.Flags().StringVarP(&q.Resource, "resource", "r", "", "of a resource")
 	cmd.Flags().StringVarP(&window, "window", "w", "", "hourly, daily or monthly (default: all)")
-	cmd.Flags().StringVar(&from, "from", "", "windows that start at this time or later, UTC")
-	cmd.Flags().StringVar(&to, "to", "", "windows that start before this time, UTC")
+	between(cmd, &q.From, &q.To, "windows that start")
 	cmd.Flags().BoolVar(&sum, "sum", false, "add the windows up")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw bars for each limit, in the shortest windows available")
 	complete(cmd, "window", []string{"hourly", "daily", "monthly"})
 	return cmd
 }
 
-// between parses --from and --to. An empty text is the zero instant.
-func between(c *cobra.Command, from, to string) (since, until time.Time, err error) {
-	since, err1 := parseTime(from)
-	until, err2 := parseTime(to)
-	if err1 != nil || err2 != nil {
-		err = usage(c, "--from %q --to %q: want dates like 2026-11-21, or 2026-11-21T12:00:00Z", from, to)
-	}
-	return since, until, err
+// between adds --from and --to.
+func between(c *cobra.Command, from, to *time.Time, things string) {
+	c.Flags().TimeVar(from, "from", time.Time{}, timeForms, things+" at this time or later, UTC")
+	c.Flags().TimeVar(to, "to", time.Time{}, timeForms, things+" before this time, UTC")
 }
 
-func parseTime(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return t, nil
-	}
-	return time.Parse(time.RFC3339, text)
-}
+// timeForms are the accepted forms of times.
+var timeForms = []string{time.DateOnly, time.RFC3339}
 
 // limitsIn returns the limits with tokens taken, sorted by name. If everything was denied it
 // returns one empty name.
