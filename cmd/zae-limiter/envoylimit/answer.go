@@ -165,19 +165,15 @@ func tightest(all []limiter.Status) *limiter.Status {
 
 func tighter(a, b limiter.Status) int {
 	wait := func(s limiter.Status) time.Duration {
-		if s.RetryAfter < 0 {
+		switch {
+		case s.Soft:
+			return -1
+		case s.RetryAfter < 0:
 			return math.MaxInt64 // never
 		}
 		return s.RetryAfter
 	}
-	return cmp.Or(cmp.Compare(wait(b), wait(a)), boolean(a.Soft)-boolean(b.Soft), cmp.Compare(a.Remaining, b.Remaining))
-}
-
-func boolean(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(wait(b), wait(a)), cmp.Compare(a.Remaining, b.Remaining))
 }
 
 // isNever reports whether waiting does not help, or not within the longest period.

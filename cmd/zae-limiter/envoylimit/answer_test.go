@@ -94,12 +94,12 @@ func TestTightest(t *testing.T) {
 		other limiter.Status
 		want  string
 	}{
-		"less is left":        {limiter.Status{Limit: "b", Capacity: 9, Remaining: 4}, "b"},
-		"more is left":        {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6}, "a"},
-		"a soft limit":        {limiter.Status{Limit: "b", Capacity: 9, Remaining: -4, Soft: true}, "a"},
-		"it denies":           {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: 1}, "b"},
-		"it denies for ever":  {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: -1}, "b"},
-		"it denies, but soft": {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: 1, Soft: true}, "b"},
+		"less is left":       {limiter.Status{Limit: "b", Capacity: 9, Remaining: 4}, "b"},
+		"more is left":       {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6}, "a"},
+		"a soft limit":       {limiter.Status{Limit: "b", Capacity: 9, Remaining: -4, Soft: true}, "a"},
+		"it denies":          {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: 1}, "b"},
+		"it denies for ever": {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: -1}, "b"},
+		"it denies, if hard": {limiter.Status{Limit: "b", Capacity: 9, Remaining: 6, RetryAfter: 1, Soft: true}, "a"},
 	} {
 		for _, all := range [][]limiter.Status{{a, c.other}, {c.other, a}} {
 			check.Equal(t, tightest(all).Limit, c.want, "%s", name)
