@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -19,8 +20,8 @@ import (
 const maxDepth = 16
 
 // storedMap returns metadata as it is stored, or a map at a path in it. Accepted values are
-// strings, booleans, whole numbers, finite floats, nil, and maps and slices (map[string]any, []any,
-// []string) of them.
+// strings, booleans, whole numbers, finite floats, numbers as JSON has them, nil, and maps and
+// slices (map[string]any, []any, []string) of them.
 func storedMap(path string, m map[string]any, depth int) (item.Item, error) {
 	out := make(item.Item, len(m))
 	for k, v := range m {
@@ -59,6 +60,12 @@ func storedValue(path string, v any, depth int) (item.Value, error) {
 			return nil, validate.Invalid(path, v, "a number that can be stored")
 		}
 		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
+	case json.Number:
+		n, ok := publicNumber(v.String())
+		if _, whole := n.(int64); !ok || !whole && !strings.ContainsAny(v.String(), ".eE") {
+			return nil, validate.Invalid(path, validate.Plain(v.String()), "a number of 64 bits")
+		}
+		return storedValue(path, n, depth)
 	case []string:
 		list := make([]any, len(v))
 		for i, s := range v {

@@ -1,11 +1,15 @@
 package admin
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
 	"reflect"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -31,10 +35,15 @@ func TestMetadataOfOtherClients(t *testing.T) {
 	if !reflect.DeepEqual(map[string]any(e.Metadata), want) {
 		t.Errorf("metadata %+v", e.Metadata)
 	}
-	w.create(Entity{ID: "list", Metadata: map[string]any{"tags": []string{"a", "b"}, "n": 5}})
+	w.create(Entity{ID: "list", Metadata: map[string]any{"tags": []string{"a", "b"}, "n": 5,
+		"json": []any{json.Number("9223372036854775807"), json.Number("1.50"), json.Number("1e20")}}})
 	e, err = w.ns.Entity(t.Context(), "list")
-	want = map[string]any{"tags": []any{"a", "b"}, "n": int64(5)}
+	want = map[string]any{"tags": []any{"a", "b"}, "n": int64(5), "json": []any{int64(math.MaxInt64), 1.5, 1e20}}
 	if err != nil || !reflect.DeepEqual(e.Metadata, want) {
 		t.Errorf("metadata %+v, %v", e.Metadata, err)
+	}
+	for _, number := range []json.Number{"9223372036854775808", "1e400", "1e+126", "x", ""} {
+		_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "odd", Metadata: map[string]any{"n": number}})
+		check.Says(t, err, fmt.Sprintf("Metadata.n is %s, want a number", number))
 	}
 }

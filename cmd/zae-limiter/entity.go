@@ -35,13 +35,10 @@ func entityCreate(a *app) *cobra.Command {
 				return nil
 			}
 			d := json.NewDecoder(strings.NewReader(metadata))
-			d.UseNumber()
+			d.UseNumber() // whole numbers stay exact
 			err := d.Decode(&e.Metadata)
 			if _, end := d.Token(); err == nil && end != io.EOF {
 				err = errors.New("something follows it")
-			}
-			if err == nil {
-				_, err = numbers(e.Metadata)
 			}
 			if err != nil {
 				return usage(c, `--metadata %#q: want a JSON object, such as {"tier": "gold"}: %s`, shortened(metadata, 60),
@@ -69,34 +66,6 @@ func oddJSON(err error) string {
 		return "it ends too early"
 	}
 	return err.Error()
-}
-
-// numbers converts the numbers in JSON for the table. Integers stay exact.
-func numbers(v any) (_ any, err error) {
-	switch v := v.(type) {
-	case map[string]any:
-		for k := range v {
-			if v[k], err = numbers(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i := range v {
-			if v[i], err = numbers(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		var n any
-		if n, err = v.Int64(); strings.ContainsAny(v.String(), ".eE") {
-			n, err = v.Float64()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the number %s has more than 64 bits", v)
-		}
-		return n, nil
-	}
-	return v, nil
 }
 
 func entityGet(a *app) *cobra.Command {
