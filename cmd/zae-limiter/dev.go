@@ -192,9 +192,7 @@ func (a *app) printEnvironment(env []string) (forget func(), err error) {
 
 // quoted quotes a text for a shell.
 func quoted(text string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-", r)
-	}) {
+	if harmlessInShell.MatchString(text) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

@@ -20,19 +20,16 @@ const (
 	no     = 3 // it succeeded, and the answer is no
 )
 
-// errNo ends a command with status 3. The errors of answerNo match it.
-var errNo = errors.New("the answer is no")
-
-// noError is the answer no, with a reason.
+// noError is the answer no, with a reason. It ends a command with status 3.
 type noError struct{ text string }
 
-func (e *noError) Error() string        { return e.text }
-func (e *noError) Is(target error) bool { return target == errNo }
+func (e *noError) Error() string { return e.text }
 
 func answerNo(format string, values ...any) error { return &noError{fmt.Sprintf(format, values...)} }
 
 func status(err error) int {
 	_, bad := errors.AsType[*usageError](err)
+	_, saysNo := errors.AsType[*noError](err)
 	_, differs := errors.AsType[*limitertable.DiffError](err)
 	ran, exited := errors.AsType[*exitError](err)
 	switch {
@@ -42,7 +39,7 @@ func status(err error) int {
 		return ran.status
 	case bad || errors.Is(err, limiter.ErrInvalid):
 		return wrong
-	case differs || errors.Is(err, errNo) || errors.Is(err, limiter.ErrNoLimits):
+	case differs || saysNo || errors.Is(err, limiter.ErrNoLimits):
 		return no
 	}
 	return failed

@@ -28,7 +28,7 @@ func TestAdviceOnErrors(t *testing.T) {
 		{&usageError{"wrong", "zae-limiter peek --help"}, wrong, "See: zae-limiter peek --help"},
 		{limiter.ErrInvalid, wrong, ""},
 		{&limitertable.DiffError{}, no, "It was left as it is. zae-limiter table repair"},
-		{errNo, no, ""},
+		{answerNo("%d left", 2), no, ""},
 		{&exitError{status: 7}, 7, ""},
 		{fromAWS("ResourceNotFoundException"), failed, `There is no table "quotas" here`},
 		{limitertable.ErrNotFound, failed, `There is no table "quotas" here`},

@@ -34,14 +34,12 @@ func encode(w io.Writer, value any, indent string) error {
 func escaped(text string) string {
 	var out strings.Builder
 	for _, c := range text {
-		switch {
-		case c == '\n' || !steers(c):
+		if c == '\n' || !steers(c) {
 			out.WriteRune(c)
-		case c > 0xffff:
-			high, low := utf16.EncodeRune(c)
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, c)
+			continue
+		}
+		for _, part := range utf16.Encode([]rune{c}) {
+			fmt.Fprintf(&out, `\u%04x`, part)
 		}
 	}
 	return out.String()

@@ -30,8 +30,9 @@ type target struct {
 	everybody bool
 }
 
-// flags adds the flags of the scope. They are checked after the other arguments.
-func (t *target) flags(cmd *cobra.Command) *cobra.Command {
+// flags adds the flags of the scope. They are checked after the other arguments. A command that
+// must name its scope needs --everybody without one.
+func (t *target) flags(must bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&t.everybody, "everybody", false, "everybody's default on everything, if no scope is named")
 	others := cmd.PreRunE
 	cmd.PreRunE = func(c *cobra.Command, args []string) error {
@@ -42,6 +43,9 @@ func (t *target) flags(cmd *cobra.Command) *cobra.Command {
 		}
 		if t.everybody && t.Scope != (admin.Scope{}) {
 			return usage(c, "--everybody is for everybody, and %s is named", t.Scope)
+		}
+		if must && t.Scope == (admin.Scope{}) && !t.everybody {
+			return usage(c, "neither --entity nor --resource is given: --everybody changes everybody's default")
 		}
 		return nil
 	}
@@ -55,7 +59,7 @@ func limitsCommand(a *app) *cobra.Command {
 
 func limitsGet(a *app) *cobra.Command {
 	var at target
-	return at.flags(a.inNamespace(&cobra.Command{
+	return at.flags(false, a.inNamespace(&cobra.Command{
 		Use: "get [-e ENTITY] [-r RESOURCE]", Short: "show the configuration of one scope",
 	}, func(c *call) (answer, error) {
 		config, err := c.ns.Config(c.ctx, at.Scope)
@@ -93,7 +97,7 @@ func limitsResolve(a *app) *cobra.Command {
 
 func limitsReach(a *app) *cobra.Command {
 	var at target
-	return at.flags(a.inNamespace(&cobra.Command{
+	return at.flags(false, a.inNamespace(&cobra.Command{
 		Use: "reach [-e ENTITY] [-r RESOURCE]", Short: "bring the stored limits to buckets that do not have them yet",
 	}, func(c *call) (answer, error) {
 		n, err := c.ns.Reach(c.ctx, at.Scope)

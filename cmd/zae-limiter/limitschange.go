@@ -14,19 +14,11 @@ import (
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
-// isNamed requires either a scope or --everybody.
-func (t *target) isNamed(c *cobra.Command) error {
-	if t.Scope == (admin.Scope{}) && !t.everybody {
-		return usage(c, "neither --entity nor --resource is given: --everybody changes everybody's default")
-	}
-	return nil
-}
-
 func limitsSet(a *app) *cobra.Command {
 	var at target
 	var limits []limiter.Limit
 	replace := false
-	cmd := at.flags(a.inNamespace(&cobra.Command{
+	cmd := at.flags(true, a.inNamespace(&cobra.Command{
 		Use: "set [-e ENTITY] [-r RESOURCE] LIMIT...", Short: "store limits; others stay",
 		Long: "Store limits, and bring them to all buckets. Limits with other names stay. The command\n" +
 			"shows the difference first, and asks (unless --yes).\n\n" + manifest.Syntax,
@@ -34,10 +26,8 @@ func limitsSet(a *app) *cobra.Command {
 			"  zae-limiter limits set -e acme -r gpt-4 rpm=6000:12000\n" +
 			"  zae-limiter limits set --everybody --replace rpm=100",
 		PreRunE: func(c *cobra.Command, texts []string) (err error) {
-			if limits, err = parseLimits(c, texts); err != nil {
-				return err
-			}
-			return at.isNamed(c)
+			limits, err = parseLimits(c, texts)
+			return err
 		},
 	}, func(c *call) (answer, error) {
 		return c.setLimits(at, limits, replace)
@@ -116,12 +106,11 @@ func merge(there, limits []limiter.Limit) []limiter.Limit {
 
 func limitsDelete(a *app) *cobra.Command {
 	var at target
-	return a.asks(at.flags(a.inNamespace(&cobra.Command{
+	return a.asks(at.flags(true, a.inNamespace(&cobra.Command{
 		Use:   "delete [-e ENTITY] [-r RESOURCE]",
 		Short: "remove the limits of one scope; then the next wider one applies",
 		Long: "Remove all limits of one scope; then the next wider one applies. The command shows them\n" +
 			"first, and asks (unless --yes).",
-		PreRunE: func(c *cobra.Command, _ []string) error { return at.isNamed(c) },
 	}, func(c *call) (answer, error) {
 		return c.removeLimits(at)
 	})))

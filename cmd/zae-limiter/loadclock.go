@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-
-	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 // clocks knows how far the clocks may be apart by which a bucket is refilled: the
@@ -94,11 +92,4 @@ func (l listen) Do(r *http.Request) (*http.Response, error) {
 		l.clocks.hear(answer.Header.Get("Date"), sent, time.Now().Round(0))
 	}
 	return answer, err
-}
-
-// observe records the clock correction in an event of a limiter.
-func (c *clocks) observe(number int, e limiter.Event) {
-	if e.Kind == limiter.EventClock {
-		c.corrected(number, e.Clock.After)
-	}
 }

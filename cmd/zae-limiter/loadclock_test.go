@@ -66,10 +66,11 @@ func TestCorrectedClocksApart(t *testing.T) {
 		t.Error("a date that is none was heard")
 	}
 	c.corrected(0, -900*ms)
+	limiters := &fleet{clocks: c}
 	for i, by := range []time.Duration{300 * ms, 700 * ms} {
-		c.observe(i, limiter.Event{Kind: limiter.EventClock, Clock: limiter.ClockInfo{After: by}})
+		limiters.observe(t.Context(), i, limiter.Event{Kind: limiter.EventClock, Clock: limiter.ClockInfo{After: by}})
 	}
-	c.observe(0, limiter.Event{Kind: limiter.EventAcquire})
+	limiters.observe(t.Context(), 0, limiter.Event{Kind: limiter.EventAcquire})
 	c.begin()
 	heard{100 * ms, 1100 * ms}.by(c)
 	if most, _ := c.apart(); most != 800*ms {

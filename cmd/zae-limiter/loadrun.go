@@ -64,7 +64,7 @@ func (a *app) fleet(ctx context.Context, p loadPlan) (*fleet, error) {
 func (a *app) loadOptions(f *fleet, i int) *limiter.Options {
 	o := &limiter.Options{
 		Namespace: f.plan.Namespace, Timeout: f.plan.Timeout,
-		Observe: func(ctx context.Context, e limiter.Event) { f.clocks.observe(i, e); f.observe(ctx, e) },
+		Observe: func(ctx context.Context, e limiter.Event) { f.observe(ctx, i, e) },
 	}
 	if a.memory != nil {
 		o.Now = a.memory.Now
@@ -91,7 +91,11 @@ func (a *app) loader(ctx context.Context, c *clocks) (limiter.DynamoDB, error) {
 // sentKey is the context key of the flag for a request that wrote to the table.
 type sentKey struct{}
 
-func (f *fleet) observe(ctx context.Context, e limiter.Event) {
+// observe counts the writes of limiter i, and follows its clock.
+func (f *fleet) observe(ctx context.Context, i int, e limiter.Event) {
+	if e.Kind == limiter.EventClock {
+		f.clocks.corrected(i, e.Clock.After)
+	}
 	f.writes.Add(int64(e.Writes))
 	if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok && e.Writes > 0 {
 		sent.Store(true)

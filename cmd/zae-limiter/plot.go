@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/zeroae/zae-limiter-go/admin"
@@ -58,7 +59,7 @@ func plotUsage(all []admin.Usage) string {
 	whose, several := whose(all)
 	for _, u := range all {
 		for limit, tokens := range u.Tokens {
-			label := u.Start.UTC().Format(formOf(window))
+			label := u.Start.UTC().Format(startForms[window])
 			if several {
 				label = fmt.Sprintf("%s on %s  %s", u.Entity, u.Resource, label)
 			}
@@ -94,13 +95,7 @@ func whose(all []admin.Usage) (text string, several bool) {
 	return text, false
 }
 
-// formOf returns the time format for the start of a window.
-func formOf(w admin.Window) string {
-	switch w {
-	case admin.Monthly:
-		return "2006-01"
-	case admin.Daily:
-		return "2006-01-02"
-	}
-	return "2006-01-02 15:04"
+// startForms are the time formats for the starts of windows.
+var startForms = map[admin.Window]string{
+	admin.Monthly: "2006-01", admin.Daily: time.DateOnly, admin.Hourly: "2006-01-02 15:04",
 }

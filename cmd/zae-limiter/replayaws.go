@@ -30,14 +30,9 @@ func (a *app) connect(ctx context.Context, cfg aws.Config, stack string) ([]*rep
 	if err != nil {
 		return nil, err
 	}
-	f := functions{lambda: lambda.NewFromConfig(cfg), names: map[replay.Function]string{}}
-	for function, output := range map[replay.Function]string{
-		replay.Aggregator: "AggregatorFunctionName", replay.Archiver: "ArchiverFunctionName",
-	} {
-		if name := outputs[output]; name != "" {
-			f.names[function] = name
-		}
-	}
+	f := functions{lambda.NewFromConfig(cfg), map[replay.Function]string{
+		replay.Aggregator: outputs["AggregatorFunctionName"], replay.Archiver: outputs["ArchiverFunctionName"],
+	}}
 	windows, err := f.windows(ctx)
 	if err != nil {
 		return nil, err
@@ -86,7 +81,7 @@ func outputsOf(ctx context.Context, cfg aws.Config, stack string) (map[string]st
 // functions are the stack's functions.
 type functions struct {
 	lambda *lambda.Client
-	names  map[replay.Function]string
+	names  map[replay.Function]string // empty: the stack has none
 }
 
 // Of implements [replay.Functions].
@@ -94,7 +89,7 @@ func (f functions) Of(arn string) (replay.Function, bool) {
 	_, rest, _ := strings.Cut(arn, ":function:")
 	name, _, _ := strings.Cut(rest, ":") // a version or alias may follow
 	for function, is := range f.names {
-		if name == is {
+		if name != "" && name == is {
 			return function, true
 		}
 	}
@@ -103,8 +98,8 @@ func (f functions) Of(arn string) (replay.Function, bool) {
 
 // windows returns the usage windows that the deployed aggregator keeps.
 func (f functions) windows(ctx context.Context) ([]snapshot.Window, error) {
-	name, ok := f.names[replay.Aggregator]
-	if !ok {
+	name := f.names[replay.Aggregator]
+	if name == "" {
 		return nil, nil
 	}
 	in := &lambda.GetFunctionConfigurationInput{FunctionName: aws.String(name)}
@@ -153,11 +148,8 @@ func (f functions) Invoke(ctx context.Context, function replay.Function, payload
 // malformed reads the number of malformed records from the end of a log.
 func malformed(log string) int {
 	plain, err := base64.StdEncoding.DecodeString(log)
-	if err != nil {
-		return -1
-	}
 	all := malformedFigure.FindAllSubmatch(plain, -1)
-	if len(all) == 0 {
+	if err != nil || len(all) == 0 {
 		return -1
 	}
 	n, err := strconv.Atoi(string(all[len(all)-1][1]))

@@ -57,22 +57,16 @@ func (l *leases) hold(lease *limiter.Lease, d time.Duration) string {
 	return id
 }
 
-// take removes a lease, so that only one caller can end it. It returns nil if there is none.
-func (l *leases) take(id string) *heldLease {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h := l.held[id]
-	delete(l.held, id)
-	return h
-}
-
 // errNoLease means that no lease has the id, or that it has ended.
 var errNoLease = errors.New("no such lease")
 
 // end ends a lease with f. If f fails and a retry may succeed, the lease is held until its time is
 // over, and then committed.
 func (l *leases) end(id string, f func(*limiter.Lease) error) error {
-	h := l.take(id)
+	l.mu.Lock()
+	h := l.held[id]
+	delete(l.held, id) // only one caller can end it
+	l.mu.Unlock()
 	if h == nil {
 		return errNoLease
 	}

@@ -33,18 +33,20 @@ func anyone(s string) string { return cmp.Or(s, "*") }
 // addConfig adds a row for access and cascade, and one for each limit. Each row begins with the
 // cells of first.
 func addConfig(r *rows, c admin.Config, first ...any) {
+	add := func(limit string, figures ...any) {
+		r.add(slices.Concat(first, []any{anyone(c.Entity), anyone(c.Resource), limit}, figures)...)
+	}
 	if said := saidText(c.Access, c.Cascade); said != "" {
-		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", said)...)
+		add("", "", "", "", said)
 	}
 	if c.Err != nil {
-		r.add(append(first, anyone(c.Entity), anyone(c.Resource), "", "", "", "", "refused: "+plain(c.Err.Error()))...)
+		add("", "", "", "", "refused: "+plain(c.Err.Error()))
 	}
 	for _, l := range c.Limits {
-		row := append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), l.Name)
-		r.add(append(row, figures(l)...)...)
+		add(l.Name, figures(l)...)
 	}
 	for _, raise := range c.Raises {
-		r.add(append(slices.Clip(first), anyone(c.Entity), anyone(c.Resource), raise.Limit, "", "", "", raise.String())...)
+		add(raise.Limit, "", "", "", raise.String())
 	}
 }
 
