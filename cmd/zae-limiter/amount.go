@@ -33,6 +33,19 @@ func amountOf(l limiter.Limit, tokens int64) amount {
 	return amount{tokens, validate.InDollars(l.Name) && l.Refill == 0}
 }
 
+// amounts returns tokens by limit: "budget $50, rpm 5".
+func amounts[V any](tokens map[string]V) string {
+	var parts []string
+	for _, limit := range sortedKeys(tokens) {
+		value := any(tokens[limit])
+		if n, ok := value.(int64); ok {
+			value = amountIn(limit, n)
+		}
+		parts = append(parts, fmt.Sprint(limit, " ", value))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // count returns a number of things: "1 shard", "2 shards".
 func count[N int | int64](n N, things string) string {
 	if n == 1 {

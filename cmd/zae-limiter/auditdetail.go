@@ -19,24 +19,12 @@ func details(of map[string]any) string {
 		case name == "limits":
 			parts = slices.Insert(parts, 0, detail(value))
 		case name == "tokens" && ok:
-			parts = append(parts, "tokens: "+byLimit(tokens))
+			parts = append(parts, "tokens: "+amounts(tokens))
 		default:
 			parts = append(parts, name+": "+detail(value))
 		}
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
-}
-
-func byLimit(tokens map[string]any) string {
-	var parts []string
-	for _, limit := range sortedKeys(tokens) {
-		value := tokens[limit]
-		if n, ok := value.(int64); ok {
-			value = amountIn(limit, n)
-		}
-		parts = append(parts, fmt.Sprint(limit, " ", value))
-	}
-	return strings.Join(parts, ", ")
 }
 
 func detail(value any) string {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/zeroae/zae-limiter-go/admin"
 )
@@ -142,14 +141,8 @@ func (a *app) offers(list lister) cobra.CompletionFunc {
 
 // scope returns the scope that the flags and the earlier arguments name.
 func (c *call) scope() (at admin.Scope) {
-	c.cmd.Flags().Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "entity":
-			at.Entity = f.Value.String()
-		case "resource":
-			at.Resource = f.Value.String()
-		}
-	})
+	at.Entity, _ = c.cmd.Flags().GetString("entity") // empty without such a flag
+	at.Resource, _ = c.cmd.Flags().GetString("resource")
 	for i, word := range arguments(c.cmd)[:min(len(c.args), len(arguments(c.cmd)))] {
 		switch word {
 		case "ENTITY":

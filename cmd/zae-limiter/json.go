@@ -55,21 +55,17 @@ type member struct {
 
 // MarshalJSON implements [json.Marshaler].
 func (o object) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
+	out := bytes.NewBufferString("{")
+	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	for i, m := range o {
-		out.WriteString([]string{"{", ","}[min(i, 1)])
-		if err := e.Encode(m.name); err != nil {
-			return nil, err
+		if i > 0 {
+			out.WriteByte(',')
 		}
-		out.WriteByte(':')
+		fmt.Fprintf(out, "%q:", m.name)
 		if err := e.Encode(m.value); err != nil {
 			return nil, err
 		}
-	}
-	if len(o) == 0 {
-		out.WriteByte('{')
 	}
 	out.WriteByte('}')
 	return out.Bytes(), nil

@@ -18,11 +18,11 @@ type progress struct {
 	out      io.Writer
 	requests atomic.Int64
 
-	mu    sync.Mutex
-	text  func() string // more text for the line; nil: none
-	shown bool          // the line is on the screen
-	stop  chan struct{}
-	done  chan struct{}
+	mu      sync.Mutex
+	text    func() string // more text for the line; nil: none
+	shown   bool          // the line is on the screen
+	stop    chan struct{}
+	running sync.WaitGroup
 }
 
 // terminal reports whether the output is a terminal.
@@ -37,17 +37,14 @@ func terminal(w io.Writer) bool {
 
 // startProgress starts the progress. It is shown only on a terminal. The caller must end it.
 func startProgress(out io.Writer, isTerminal bool) *progress {
-	p := &progress{out: out, stop: make(chan struct{}), done: make(chan struct{})}
+	p := &progress{out: out, stop: make(chan struct{})}
 	if isTerminal {
-		go p.run()
-	} else {
-		close(p.done)
+		p.running.Go(p.run)
 	}
 	return p
 }
 
 func (p *progress) run() {
-	defer close(p.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	began, last := time.Now(), int64(0)
@@ -99,7 +96,7 @@ func (p *progress) end() {
 		return
 	}
 	close(p.stop)
-	<-p.done
+	p.running.Wait()
 	p.clear()
 }
 

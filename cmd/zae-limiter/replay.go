@@ -113,11 +113,3 @@ func replayOf(r replay.Result) shownReplay {
 	}
 	return v
 }
-
-func amounts(tokens map[string]int64) string {
-	var parts []string
-	for _, name := range sortedKeys(tokens) {
-		parts = append(parts, fmt.Sprintf("%s %s", name, amountIn(name, tokens[name])))
-	}
-	return strings.Join(parts, ", ")
-}
