@@ -360,10 +360,7 @@ func TestWhereATableIs(t *testing.T) {
 // If no server listens at the table's address, the error says so after one attempt: retrying until
 // the time is up would add nothing, and hide the reason.
 func TestRefusedConnectionsFailAtOnce(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	endpoint := "http://" + ln.Addr().String()
-	ln.Close()
+	endpoint := "http://" + check.Refusing(t)
 	var dials atomic.Int64
 	client := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: &endpoint,

@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -97,15 +96,6 @@ func truncate(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"Attributes":{`)
 	w.(http.Flusher).Flush()
 	cut(w, r)
-}
-
-// deadEndpoint is an address without a server.
-func deadEndpoint(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer l.Close()
-	return "http://" + l.Addr().String()
 }
 
 var key = item.Key{PK: "p", SK: "s"}
