@@ -29,6 +29,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	address string
+	held    []net.Conn   // both ends of a connection, so that no other program gets the port while it is down
 	server  *http.Server // nil while down
 	rules   []*Rule
 	random  *rand.Rand
@@ -71,10 +72,25 @@ func (p *Proxy) Up() error {
 	if err != nil {
 		return fmt.Errorf("fault proxy: %w", err)
 	}
-	p.address = l.Addr().String()
+	if p.held == nil {
+		p.address = l.Addr().String()
+		if err := p.hold(l); err != nil {
+			return fmt.Errorf("fault proxy: %w", err)
+		}
+	}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
 	go p.server.Serve(l)
 	return nil
+}
+
+func (p *Proxy) hold(l net.Listener) error {
+	client, err := net.Dial("tcp", p.address)
+	if err != nil {
+		return err
+	}
+	server, err := l.Accept()
+	p.held = []net.Conn{client, server}
+	return err
 }
 
 // Down closes the port and all connections: callers are refused until Up.
@@ -90,6 +106,9 @@ func (p *Proxy) Down() {
 // Stop ends the proxy.
 func (p *Proxy) Stop() {
 	p.Down()
+	for _, c := range p.held {
+		_ = c.Close()
+	}
 	p.client.CloseIdleConnections()
 }
 
