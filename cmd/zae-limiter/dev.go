@@ -129,12 +129,9 @@ func (a *app) aggregate(ctx context.Context, s *emulator.Server, d limitertable.
 		Every: 200 * time.Millisecond, Failed: a.sayOnce(),
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = poll.Run(ctx, o) // returns only when ctx ends
-	}()
-	return func() { cancel(); <-ended }, nil
+	var running sync.WaitGroup
+	running.Go(func() { _ = poll.Run(ctx, o) }) // returns only when ctx ends
+	return func() { cancel(); running.Wait() }, nil
 }
 
 // sayOnce returns a function that prints errors, without repeating the same one.

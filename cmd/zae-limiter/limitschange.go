@@ -94,12 +94,10 @@ func (t *target) words() string {
 
 // merge adds the limits to the present ones, replaces those with the same name, and sorts by name.
 func merge(there, limits []limiter.Limit) []limiter.Limit {
-	out := slices.Clone(limits)
-	for _, l := range there {
-		if !slices.ContainsFunc(limits, func(x limiter.Limit) bool { return x.Name == l.Name }) {
-			out = append(out, l)
-		}
-	}
+	kept := slices.DeleteFunc(slices.Clone(there), func(l limiter.Limit) bool {
+		return slices.ContainsFunc(limits, func(x limiter.Limit) bool { return x.Name == l.Name })
+	})
+	out := slices.Concat(kept, limits)
 	slices.SortFunc(out, func(x, y limiter.Limit) int { return strings.Compare(x.Name, y.Name) })
 	return out
 }

@@ -146,7 +146,11 @@ func (a *app) load(ctx context.Context, p loadPlan, file string) (said answer, e
 	}
 	said = result.answer()
 	if file != "" {
-		if said.but = result.write(file); said.but == nil {
+		html, err := result.html()
+		if err == nil {
+			err = os.WriteFile(file, html, 0o644)
+		}
+		if said.but = err; err == nil {
 			a.say("the report is in %s", file)
 		}
 	}
@@ -170,14 +174,6 @@ func writable(file string) error {
 		return err
 	}
 	return f.Close()
-}
-
-func (r loadResult) write(file string) error {
-	html, err := r.html()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, html, 0o644)
 }
 
 func (r loadResult) answer() answer {

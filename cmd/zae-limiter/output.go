@@ -100,13 +100,12 @@ func (a *app) print(said answer) error {
 		return encode(a, said.value, "  ")
 	case "csv":
 		w := csv.NewWriter(a)
-		lines := [][]string{r.head}
+		lines, cell := [][]string{r.head}, exported
+		if terminal(a.out) {
+			cell = func(c any) string { return harmless(exported(c)) }
+		}
 		for _, row := range r.body {
-			cells := each(row, exported)
-			if terminal(a.out) {
-				cells = each(row, func(c any) string { return harmless(exported(c)) })
-			}
-			lines = append(lines, cells)
+			lines = append(lines, each(row, cell))
 		}
 		return w.WriteAll(lines)
 	}

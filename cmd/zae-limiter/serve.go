@@ -83,7 +83,8 @@ func (c *call) serve(f serveFlags, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	m := newMetrics()
+	held := newLeases(maxLeases)
+	m := newMetrics(func() float64 { return float64(len(held.room)) })
 	l, err := limiter.Open(c.ctx, db, c.table, &limiter.Options{Namespace: c.namespace, Timeout: timeout, Now: o.Now,
 		Ahead: f.ahead, SettleWithin: min(f.ahead, time.Minute), // the longest allowed
 		Observe: func(_ context.Context, e limiter.Event) { m.event(e) }})
@@ -95,8 +96,6 @@ func (c *call) serve(f serveFlags, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	held := newLeases(maxLeases)
-	m.leases(func() float64 { return float64(len(held.room)) })
 	all, err := f.servers(service, &api{l, c.ns, held, report}, m)
 	if err != nil {
 		return err

@@ -23,13 +23,16 @@ type metrics struct {
 	seconds             prometheus.Histogram
 }
 
-func newMetrics() *metrics {
+// newMetrics returns metrics with the number of leases that clients hold.
+func newMetrics(leases func() float64) *metrics {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	register := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
+	register.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "zae_limiter_leases", Help: "Leases that clients of the API hold."}, leases)
 	return &metrics{
 		registry: r,
 		hits: counter("zae_limiter_hits_total",
@@ -73,17 +76,7 @@ func (m *metrics) event(e limiter.Event) {
 
 // config counts changed rules.
 func (m *metrics) config(err error) {
-	result := "in force"
-	if err != nil {
-		result = "refused"
-	}
-	m.rules.WithLabelValues(result).Inc()
-}
-
-// leases registers the number of leases that clients hold.
-func (m *metrics) leases(count func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "zae_limiter_leases", Help: "Leases that clients of the API hold."}, count))
+	m.rules.WithLabelValues(map[bool]string{true: "in force", false: "refused"}[err == nil]).Inc()
 }
 
 func (m *metrics) handler() http.Handler {

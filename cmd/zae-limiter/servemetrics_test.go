@@ -13,7 +13,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	m := newMetrics()
+	m := newMetrics(func() float64 { return 3 })
 	for _, d := range []envoylimit.Decision{
 		{Rule: "a|k=\"x\"\\\n", Hits: 2}, {Rule: "r", Hits: 3, Over: true}, {Rule: "r", Hits: 5, Shadow: true},
 		{Rule: "r", Hits: 7, Over: true, Shadow: true}, {Rule: "r", Hits: 11, Shadow: true, Err: errors.New("x")},
@@ -47,7 +47,7 @@ func TestMetrics(t *testing.T) {
 		`zae_limiter_events_total{kind="acquire",outcome="ok"} 2`,
 		`zae_limiter_events_total{kind="acquire",outcome="unavailable"} 1`,
 		`zae_limiter_events_total{kind="split",outcome=""} 1`,
-		"zae_limiter_writes_total 3",
+		"zae_limiter_leases 3", "zae_limiter_writes_total 3",
 		`zae_limiter_rules_read_total{result="in force"} 1`, `zae_limiter_rules_read_total{result="refused"} 2`,
 		"# TYPE zae_limiter_acquire_seconds histogram",
 		`zae_limiter_acquire_seconds_bucket{le="0.0001"} 0`, `zae_limiter_acquire_seconds_bucket{le="0.001"} 1`,

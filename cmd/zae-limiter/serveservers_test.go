@@ -95,7 +95,7 @@ func TestServeCutsSlowClients(t *testing.T) {
 					stop = s.Stop
 					go func() { _ = s.Serve(listener); close(ended) }()
 				} else {
-					s := httpServer(service, &api{l, ns, newLeases(1), func(error) {}}, newMetrics())
+					s := httpServer(service, &api{l, ns, newLeases(1), func(error) {}}, newMetrics(nil))
 					stop = func() { _ = s.Close() }
 					go func() { _ = s.Serve(listener); close(ended) }()
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -136,12 +135,4 @@ func (a *app) contentParts(ctx context.Context) []part {
 		parts = append(parts, limitsPart(ctx, t, names))
 	}
 	return parts
-}
-
-// lag formats an age.
-func lag(d time.Duration) string {
-	if d < 0 {
-		return "not reported"
-	}
-	return d.Round(time.Millisecond).String()
 }

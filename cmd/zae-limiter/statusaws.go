@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -87,16 +88,18 @@ func functionPart(ctx context.Context, client *cloudwatch.Client, m types.EventS
 	age, errAge := figure(ctx, client, name, "IteratorAge", metric.StatisticMaximum)
 	errs, errErrs := figure(ctx, client, name, "Errors", metric.StatisticSum)
 	slow, errSlow := figure(ctx, client, name, "Throttles", metric.StatisticSum)
+	lag := "not reported"
+	if age >= 0 {
+		lag = (time.Duration(age) * time.Millisecond).String()
+	}
 	p.Detail = fmt.Sprintf("last result %q", aws.ToString(m.LastProcessingResult))
 	p.Figures = map[string]any{"mapping": aws.ToString(m.UUID), "last_result": aws.ToString(m.LastProcessingResult)}
-	for _, err := range []error{errAge, errErrs, errSlow} {
-		if err != nil {
-			p.Detail += "; lag unknown: " + err.Error()
-			return p
-		}
+	if err := cmp.Or(errAge, errErrs, errSlow); err != nil {
+		p.Detail += "; lag unknown: " + err.Error()
+		return p
 	}
 	p.Figures["lag_ms"], p.Figures["errors"], p.Figures["throttles"] = age, errs, slow
-	p.Detail += fmt.Sprintf(", lag %s, %s, %s within 15 minutes", lag(time.Duration(age)*time.Millisecond),
+	p.Detail += fmt.Sprintf(", lag %s, %s, %s within 15 minutes", lag,
 		count(max(errs, 0), "errors"), count(max(slow, 0), "throttles"))
 	return p
 }
