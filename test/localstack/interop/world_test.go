@@ -38,7 +38,15 @@ type world struct {
 	table   string
 	direct  store.Store
 	ns      string // the id, once a client has opened it
+
+	ahead time.Duration // of the clocks of clients that are opened now
 }
+
+// advance makes it an instant later for all clients that are opened from now on. However slow the machine is, it
+// may be far away for those that are open.
+func (w *world) advance(to time.Time) { w.ahead = time.Until(to) }
+
+func (w *world) now() time.Time { return time.Now().Add(w.ahead) }
 
 var engines = []engine.Kind{engine.Dynoxide, engine.DynamoDBLocal}
 
@@ -76,6 +84,9 @@ func newWorld(t *testing.T, e *engine.Engine, release, name string) *world {
 func (w *world) open(change ...func(*limiter.Options)) *limiter.Limiter {
 	w.Helper()
 	o := &limiter.Options{Namespace: namespace, Register: true, Timeout: time.Minute}
+	if ahead := w.ahead; ahead > 0 {
+		o.Now = func() time.Time { return time.Now().Add(ahead) }
+	}
 	for _, f := range change {
 		f(o)
 	}
@@ -103,6 +114,9 @@ func (w *world) pythonIn(d *driver) *python {
 		w.Fatal(err)
 	}
 	w.ns = p.Namespace
+	if w.ahead > 0 {
+		d.must(w, nil, "clock", kv{"client": p.id, "ahead": w.ahead.Milliseconds()})
+	}
 	return p
 }
 
