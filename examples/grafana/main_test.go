@@ -125,7 +125,7 @@ func ofServe(t *testing.T) io.Reader {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends serve if it does not print what is awaited
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, tool, "serve", "--config", folder, "--grpc", "", "--http", "127.0.0.1:0",
-		"-t", name)
+		"--timeout", "1m", "-t", name)
 	cmd.Env = append(e.Env(), "HOME="+t.TempDir())
 	pipe, err := cmd.StderrPipe()
 	if err != nil {

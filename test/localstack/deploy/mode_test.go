@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -129,7 +130,8 @@ func TestTableChangesItsMode(t *testing.T) {
 		check.Equal(t, is.Spec.Capacity.WriteUnits == 7, mode == types.BillingModeProvisioned,
 			"%s: capacity %+v", mode, is.Spec.Capacity)
 		// Another process each time: three of the stored tokens are granted, then none.
-		l, err := limiter.Open(t.Context(), e.dynamodb(root), name, &limiter.Options{Register: i == 0})
+		l, err := limiter.Open(t.Context(), e.dynamodb(root), name,
+			&limiter.Options{Register: i == 0, Timeout: time.Minute})
 		check.Must(t, err)
 		check.NoError(t, check.Err(l.Acquire(t.Context(), request)), "%s", mode)
 		if i < 2 {
