@@ -135,10 +135,18 @@ func (p *process) answers(t *testing.T, url string) {
 	}
 }
 
+// freePort returns a port for a program of the test. Others do not get it before, or after: it is that of a
+// connection, too.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	defer func() { _ = l.Close() }()
+	client, err := net.Dial("tcp", l.Addr().String())
+	check.Must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	server, err := l.Accept()
+	check.Must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
 	return l.Addr().(*net.TCPAddr).Port
 }
