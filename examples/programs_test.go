@@ -40,6 +40,7 @@ func newBench(t *testing.T) *bench {
 	}
 	e := engine.ForTest(t, engine.Dynoxide)
 	for _, name := range []string{"programs", "zae-limiter"} {
+		t.Cleanup(func() { e.RemoveTable(t, name) })
 		if _, err := limitertable.Create(t.Context(), e.DynamoDB(), name); err != nil {
 			t.Fatal(err)
 		}
