@@ -56,6 +56,15 @@ func TestChargesUnderPolicyAllowAreNotSettled(t *testing.T) {
 	w.wantHeld(l, rpm10, 8)
 }
 
+// A lease that takes more of a quota in the same period gives back all that it took.
+func TestChargeOfAQuota(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	quota := Quota("rpd", 9, Daily(""))
+	lease := must(t, l, asks(Costs{"rpd": 3}, quota))
+	check.Must(t, errors.Join(lease.Charge(t.Context(), Costs{"rpd": 2}), lease.Rollback(t.Context())))
+	w.wantHeld(l, quota, 9)
+}
+
 // A lease that takes more after an operator's reset gives back only what it took since.
 func TestChargeAfterAResetOfAQuota(t *testing.T) {
 	for settled, left := range map[int64]int64{0: 4, 1: 4, 3: 4, 4: 3, 6: 1} {

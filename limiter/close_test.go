@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -343,6 +344,48 @@ func TestSettlingJoinsAGroup(t *testing.T) {
 		}
 		reservesNothing(t, l)
 	})
+}
+
+// A Commit ends with its context. It settles nothing unless its write was sent already, and says
+// which: a lease that was not settled can be committed again.
+func TestCommitEndsWithItsContext(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		busy   bool // another write of the bucket is under way
+		ends   time.Duration
+		kind   error
+		closed bool
+	}{
+		{"before", false, 0, ErrUnavailable, false},
+		{"behind another write", true, 2 * ms, ErrUnavailable, false},
+		{"with its write under way", false, 2 * ms, ErrUnknown, true},
+	} {
+		t.Run(c.name, bubble(func(t *testing.T) {
+			w := virtual(t, 5*ms)
+			l := w.started(Options{Timeout: time.Second})
+			lease := must(t, l, asks(Costs{"tpd": 300}, tpd1000))
+			check.Must(t, lease.Settle(Costs{"tpd": 100}))
+			if c.busy {
+				go l.Acquire(t.Context(), asks(Costs{"tpd": 1}, tpd1000))
+				time.Sleep(ms)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.ends)
+			defer cancel()
+			begin, err := time.Now(), lease.Commit(ctx)
+			check.Is(t, err, c.kind, "committed")
+			check.Equal(t, time.Since(begin), c.ends, "it took")
+			time.Sleep(time.Second)
+			left := map[bool]int64{false: 300, true: 100}[c.closed]
+			if c.busy {
+				left++
+			}
+			check.Equal(t, w.used(l, "tpd"), left, "used")
+			again := lease.Commit(t.Context())
+			if errors.Is(again, ErrLeaseClosed) != c.closed || !c.closed && again != nil {
+				t.Errorf("once more: %v, closed %v", again, c.closed)
+			}
+		}))
+	}
 }
 
 // Two settlements wait for a write of their bucket, and go out together in the next one, or with a
