@@ -22,7 +22,9 @@ func (k *facts) took(image table.Shard, p Planned, w Want, group []Want, now int
 	}
 	others := k.see(image, now, p.since, own)
 	s := k.at(p.Shard)
-	s.underWay.removeAll(group) // the image shows it
+	for _, w := range group { // the image shows it
+		s.underWay.remove(w.Costs)
+	}
 	s.arrived(p.rides)
 	if p.Takes && p.members > 0 {
 		k.learn(s, p, false, others, now)

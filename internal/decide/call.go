@@ -20,7 +20,10 @@ func (k *facts) start(c Choice, group []*Waiter, at time.Time, e *Effects) {
 		}
 	}
 	k.at(c.Shard).call = call
-	e.start(call)
+	if e.Calls == nil {
+		e.Calls = e.few.calls[:0]
+	}
+	e.Calls = append(e.Calls, call)
 }
 
 // startQueue starts the next call of a shard, for the queue of the last one.

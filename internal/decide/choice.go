@@ -42,17 +42,6 @@ type Decision struct {
 	Mend    *shard.Plan // lets more be granted: shards to merge, or to restore; nil: nothing would
 }
 
-// trips is how many round trips the choice takes: to take from several shards, all are read first.
-func (c Choice) trips() int {
-	switch c.Do {
-	case Take, Look, Adopt:
-		return 1
-	case Several:
-		return 2
-	}
-	return 0
-}
-
 // Alone reports whether the write is for one request only, without others in its group.
 func (c Choice) Alone() bool { return c.Do == Look || c.Do == Adopt || c.Owe }
 

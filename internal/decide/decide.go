@@ -28,9 +28,12 @@ func (k *facts) choose(w Want, a *Attempt, now Now) Decision {
 	}
 	d := decider{facts: k, want: w, now: now.Ms, attempt: a, pick: now.Random}
 	c := d.decide()
-	tries := max(a.Rounds, a.Calls)
-	if n := c.trips(); n > 0 && (a.Trips+n > MaxTrips && w.hard() || tries >= MaxRounds) { // others take what there is
-		c = d.giveUp(c)
+	tries, trips := max(a.Rounds, a.Calls), a.Trips+1
+	if c.Do == Several { // all are read first
+		trips++
+	}
+	if c.Do != Deny && c.Do != Never && (trips > MaxTrips && w.hard() || tries >= MaxRounds) {
+		c = d.giveUp(c) // others take what there is
 	}
 	if a.Waits && (c.Do == Deny || c.Do == Look || c.Do == Adopt || a.InLine) {
 		c = d.behind(c)
@@ -84,7 +87,7 @@ func (d decider) decide() Choice {
 			return got
 		}
 		soonest, taken = sooner(soonest, got), taken || got.taken
-		if d.outlived(s, d.DenyFor) && (stale < 0 || got.at < staleAt ||
+		if d.again(s.at) && (stale < 0 || got.at < staleAt ||
 			got.at == staleAt && d.seenAt(s) < d.seenAt(d.shards[stale])) {
 			stale, staleAt = k, got.at
 		}

@@ -30,7 +30,7 @@ func (d decider) nearest(k int) int {
 		if s.imaged() {
 			return k
 		}
-		gone := s != nil && s.absent && !d.outlived(s, absentFor)
+		gone := s != nil && s.absent && !d.past(s.at, absentFor)
 		parent := d.shards[bucket.SplitParent(k)]
 		if !gone && (!parent.imaged() || parent.image.State.Shards >= bucket.CountWith(k)) {
 			return k
@@ -62,15 +62,11 @@ func (d decider) blind() bool {
 // absentFor is how long, in ms, a missing shard is not asked for again.
 const absentFor = 10_000
 
-// outlived reports whether an image is older than ms, or was seen when the clock
-// showed a later time than now.
-func (d decider) outlived(s *seen, ms int64) bool {
-	return d.now-s.at >= ms || d.now < s.at
-}
-
 // again reports whether something last done at an instant may be done again: because an image from
 // then may no longer deny, or the clock has been set back since.
-func (d decider) again(last int64) bool { return d.now-last >= d.DenyFor || d.now < last }
+func (d decider) again(last int64) bool { return d.past(last, d.DenyFor) }
+
+func (d decider) past(last, ms int64) bool { return d.now-last >= ms || d.now < last }
 
 // seenAt returns when an image was seen. An image from a later time than now counts as the
 // oldest: the clock has been set back.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
-	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -29,7 +28,15 @@ func (d *denied) covers(w Want, now int64) bool {
 // deny turns a choice into a denial. It holds until the first shard covers the costs, or the oldest
 // image is due for a look.
 func (d decider) deny(c Choice) *denied {
-	c = d.named(c)
+	if c.Limit == "" && len(d.want.Costs) > 0 { // the one that is most likely to deny
+		rank := func(c table.Cost) int64 {
+			if c.Limit.Soft {
+				return 0
+			}
+			return 1 + min(c.Milli, 1)
+		}
+		c.Limit = slices.MaxFunc(d.want.Costs, func(a, b table.Cost) int { return int(rank(a) - rank(b)) }).Limit.Name
+	}
 	out, seenShards := &denied{want: d.want, c: c, at: d.now, until: c.at}, 0
 	for n, s := range d.shards {
 		if n >= d.count || !s.imaged() { // one beyond the count has merged
@@ -139,26 +146,6 @@ func (d decider) giveUp(c Choice) Choice {
 	return out
 }
 
-// named names a limit if the denial names none: the first requested one that may deny, otherwise
-// one that may deny because of its debt, or any.
-func (d decider) named(c Choice) Choice {
-	if c.Limit == "" && len(d.want.Costs) > 0 {
-		c.Limit = slices.MaxFunc(d.want.Costs, func(a, b table.Cost) int { return denies(a) - denies(b) }).Limit.Name
-	}
-	return c
-}
-
-// denies orders costs by how likely their limit is to deny.
-func denies(c table.Cost) int {
-	switch {
-	case c.Limit.Soft:
-		return 0
-	case c.Milli == 0:
-		return 1
-	}
-	return 2
-}
-
 // mending returns the denial of costs that can be taken once shards have merged.
 func (d decider) mending(c Choice) Choice {
 	c.Do, c.at, c.guess = Deny, bucket.AddSat(d.now, max(mergeTime, d.lag())), true
@@ -178,27 +165,6 @@ func (b *Bucket) Denied(mono int64) {
 		k.denials.since = mono
 	}
 	k.denials.n++
-}
-
-// onlyReports reports whether a write is a look that adds denials. Like a look that is refused, it
-// brings an image and nothing else.
-func (p *Planned) onlyReports() bool { return !p.Takes && !p.Charges && !p.Creates }
-
-// reportDenials adds all denials to a write that changes an existing item.
-func (k *facts) reportDenials(p *Planned) {
-	if u, ok := p.Write.(item.Update); ok && k.denials.n > 0 {
-		p.Write, p.denials = table.CountDenials(u, k.denials.n), k.denials
-		k.denials = denials{}
-	}
-}
-
-// restoreDenials restores the denials of a write that did not hold. If its outcome is unknown they
-// are lost: they must not be counted twice.
-func (k *facts) restoreDenials(p *Planned, unknown bool) {
-	if n := p.denials.n; n > 0 && !unknown {
-		k.denials.n, k.denials.since = k.denials.n+n, p.denials.since
-	}
-	p.denials = denials{}
 }
 
 // LevelsIn returns the levels of a bucket that belongs to this process alone, at its instant.

@@ -22,14 +22,15 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	switch {
 	case c.Next == Meet:
 		k.met(c, out, now, e)
-	case out.Held && !c.onlyReports():
+	case out.Held && (c.Takes || c.Charges || c.Creates): // else it only adds denials, and brings an image
 		k.taken(c, out.Image, now, e)
 		b.holds.Store(k.holds())
 	default:
 		k.failed(c, out, now, e)
 	}
 	if out.Held {
-		k.written(*out.Image, now, e)
+		e.work(k.growth(*out.Image, now.Ms), k.count)
+		k.mind(out.Image.State.Shard, now, e)
 	}
 }
 

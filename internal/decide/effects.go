@@ -59,8 +59,8 @@ type Settlement struct {
 	Image *table.Shard // with all of them; nil: it is unknown whether they were written
 }
 
-// Dues are the differences of a shard to settle alone. [Bucket.Settled] follows, unless there are
-// none.
+// Dues are the differences of a shard to settle alone. [Bucket.Due] follows when that has ended,
+// unless there are none.
 type Dues struct {
 	Shard int
 	All   []*Difference
@@ -88,11 +88,4 @@ func (e *Effects) work(plan *shard.Plan, count int) {
 	if plan != nil {
 		e.Plans = append(e.Plans, Work{plan, count})
 	}
-}
-
-func (e *Effects) start(c *Call) {
-	if e.Calls == nil {
-		e.Calls = e.few.calls[:0]
-	}
-	e.Calls = append(e.Calls, c)
 }

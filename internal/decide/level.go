@@ -27,7 +27,9 @@ func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 			state := s.image.State
 			r := state.RateOf(l)
 			part := r.Capacity
-			seen, edge = bucket.AddSat(seen, part), max(edge, edgeOf(r, state.RF))
+			if seen = bucket.AddSat(seen, part); r.Edge != 0 { // it is full again then
+				edge = max(edge, bucket.AddSat(state.RF, r.Edge))
+			}
 			if j := state.Index(l.Name); j >= 0 {
 				part, rest = state.LevelAt(j, now)
 			}
@@ -58,13 +60,4 @@ func (k *facts) levels(costs []table.Cost, now int64, less bool) []Level {
 		}
 	}
 	return out
-}
-
-// edgeOf returns the instant at which a quota that refills by a rate, seen at another instant, is
-// full again; 0 for a rate.
-func edgeOf(r bucket.Rate, from int64) int64 {
-	if r.Edge == 0 {
-		return 0
-	}
-	return bucket.AddSat(from, r.Edge)
 }

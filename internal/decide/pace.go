@@ -93,11 +93,8 @@ func (p *share) from(cost, lump float64, now int64) int64 {
 	return now + int64(math.Ceil(min(max(0, max(cost, lump)-p.credit(lump, now))/p.part, longest)))
 }
 
-// credit returns the cost that may be taken now.
+// credit returns the cost that may be taken now, by a share that is paced.
 func (p *share) credit(lump float64, now int64) float64 {
-	if p.part == 0 {
-		return longest
-	}
 	more := p.saved + p.part*float64(max(0, now-p.at))
 	p.saved, p.at = max(p.saved, min(more, max(p.most, lump, p.part*markTime))), now
 	return p.saved

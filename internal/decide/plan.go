@@ -2,6 +2,7 @@ package decide
 
 import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/prefetch"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -31,7 +32,9 @@ func (k *facts) planFor(c Choice, group []Want, hurried int, now Now) (n int, p 
 	c.last = hurried < n
 	joined := Joined(group[:n])
 	p = k.plan(c, joined, now)
-	k.reportDenials(&p)
+	if u, ok := p.Write.(item.Update); ok && k.denials.n > 0 { // it changes an item that exists
+		p.Write, p.denials, k.denials = table.CountDenials(u, k.denials.n), k.denials, denials{}
+	}
 	p.want, p.members, p.Replaced = joined, n, replaced
 	p.Shard, p.since, p.generation = c.Shard, s.serial, s.image.Generation
 	return n, p

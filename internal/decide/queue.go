@@ -34,7 +34,8 @@ func (d decider) behind(c Choice) Choice {
 		out.at = max(c.at, d.now)
 	}
 	// Slots may be given back at any time: requests for them stand in line.
-	late := out.at > d.attempt.Until && !d.bySlots(out.Limit)
+	owed, _ := table.Find(d.want.Costs, out.Limit)
+	late := out.at > d.attempt.Until && !owed.Limit.Returns()
 	full = full || d.attempt.InLine
 	switch {
 	case (late || full) && c.Do == Look && !d.attempt.InLine: // the image is old: ask before denying
@@ -50,11 +51,6 @@ func (d decider) behind(c Choice) Choice {
 	}
 	out.Owe = true
 	return out
-}
-
-func (d decider) bySlots(limit string) bool {
-	c, ok := table.Find(d.want.Costs, limit)
-	return ok && c.Limit.Returns()
 }
 
 // room returns the instant from which the queue of a shard, or of all shards, has room by their

@@ -23,18 +23,14 @@ func (b *Bucket) HandOver(shard int, d *Difference, now Now) Dues {
 	return k.dues(shard, now)
 }
 
-// Due returns the differences that are due.
-func (b *Bucket) Due(shard int, now Now) Dues {
+// Due returns the differences that are due. ended says that a write has ended that settled
+// differences alone.
+func (b *Bucket) Due(shard int, ended bool, now Now) Dues {
 	k := b.lock()
 	defer b.mu.Unlock()
-	return k.dues(shard, now)
-}
-
-// Settled ends a write that has settled differences alone, and returns the next dues.
-func (b *Bucket) Settled(shard int, now Now) Dues {
-	k := b.lock()
-	defer b.mu.Unlock()
-	k.at(shard).settling = time.Time{}
+	if ended {
+		k.at(shard).settling = time.Time{}
+	}
 	return k.dues(shard, now)
 }
 
@@ -47,8 +43,8 @@ func (k *facts) dues(shard int, now Now) Dues {
 		return out
 	}
 	began := s.settling
-	if s.call != nil {
-		began = latest(began, s.call.began)
+	if s.call != nil && s.call.began.After(began) {
+		began = s.call.began
 	}
 	free := began.Add(Patience(now.Late))
 	var next time.Time
@@ -79,13 +75,6 @@ func (k *facts) dues(shard int, now Now) Dues {
 		s.asks, out.Again = next, next.Sub(now.At)
 	}
 	return out
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // TakeBack removes a difference, and reports whether it was neither under way nor settled.
@@ -119,7 +108,10 @@ func (k *facts) rode(c *Call, unknown bool) {
 		c.lost = append(c.lost, c.rides...)
 	}
 	c.rides = nil
-	k.restoreDenials(&c.Planned, unknown)
+	if n := c.denials.n; n > 0 && !unknown { // else they must not be counted twice
+		k.denials.n, k.denials.since = k.denials.n+n, c.denials.since
+	}
+	c.denials = denials{}
 }
 
 // DueAll returns everything that was handed over and is not under way, to be settled alone.

@@ -20,7 +20,7 @@ func TestARefusedRideGoesAlone(t *testing.T) {
 	_, c := s.sent(8)
 	s.others(6)
 	s.ms = 10
-	if due := s.b.Due(0, s.now()); due.All != nil || due.Again != 0 {
+	if due := s.b.Due(0, false, s.now()); due.All != nil || due.Again != 0 {
 		t.Errorf("%+v is due of what rides", due)
 	}
 	s.write(c, false)
@@ -41,7 +41,7 @@ func TestDuesFollowAWrite(t *testing.T) {
 			t.Errorf("%+v is due while a write is on its way", due)
 		}
 		if s.ms = 10; late {
-			due = s.b.Due(0, s.now())
+			due = s.b.Due(0, false, s.now())
 		} else if e := s.write(c, true); len(e.Dues) == 1 {
 			due = e.Dues[0]
 		}
@@ -61,7 +61,7 @@ func TestDuesThatCannotRide(t *testing.T) {
 		t.Fatalf("%+v is due while a write is on its way", due)
 	}
 	for s.ms = 5; s.ms < 40; s.ms += 5 {
-		if due := s.b.Due(0, s.now()); len(due.All) > 0 {
+		if due := s.b.Due(0, false, s.now()); len(due.All) > 0 {
 			check.Equal(t, s.ms, 10, "due after ms")
 			return
 		}
@@ -89,13 +89,13 @@ func TestDuesAreAskedForOnce(t *testing.T) {
 		}
 	}
 	s.ms = 10
-	if due := s.b.Due(0, s.now()); len(due.All) != 1 || due.Again != LeastPatience {
+	if due := s.b.Due(0, false, s.now()); len(due.All) != 1 || due.Again != LeastPatience {
 		t.Errorf("%+v: one is due, and the next one once its write is late", due)
 	}
 	if due := in(0); due.All != nil || due.Again != 0 {
 		t.Errorf("%+v, though a write is on its way", due)
 	}
-	if due := s.b.Settled(0, s.now()); len(due.All) != 1 {
+	if due := s.b.Due(0, true, s.now()); len(due.All) != 1 {
 		t.Errorf("%+v follows, want one", due)
 	}
 }

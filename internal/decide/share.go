@@ -135,7 +135,7 @@ func (d decider) allowed(s *seen) (at int64, limit string, looks bool) {
 			return d.now, "", false
 		}
 	}
-	switch outlived := d.outlived(s, d.DenyFor); {
+	switch outlived := d.again(s.at); {
 	case at <= d.now || outlived && d.count == 1:
 		return d.now, "", false
 	case outlived && (d.looks || d.again(d.lookedAt)):

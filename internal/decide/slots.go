@@ -30,18 +30,13 @@ func (b *Bucket) Reusable(w Want, now int64) int64 {
 // grantSlots grants a request for slots only, if this process has them.
 func (k *facts) grantSlots(w Want, now int64) (h Held, ok bool) {
 	s := k.shards[0]
-	if s == nil || s.holding == nil || !s.imaged() || w.Ahead == 0 || !w.asksNothing() || !w.stored(s.image.State) {
+	asks := func(c table.Cost) bool { return !c.Limit.Returns() || c.Milli > 0 }
+	if s == nil || s.holding == nil || !s.imaged() || w.Ahead == 0 || w.Reused == nil ||
+		slices.ContainsFunc(w.Costs, asks) || !w.stored(s.image.State) {
 		return Held{}, false
 	}
 	s.holding.demand.Asked(w.Costs, prefetch.Life(w.Costs, w.Ahead), now)
 	h = s.held()
 	h.Costs = w.Costs
 	return h, true
-}
-
-// asksNothing reports whether the request asks the table for nothing, because it only wants slots
-// that this process has.
-func (w Want) asksNothing() bool {
-	asks := func(c table.Cost) bool { return !c.Limit.Returns() || c.Milli > 0 }
-	return w.Reused != nil && !slices.ContainsFunc(w.Costs, asks)
 }

@@ -362,7 +362,7 @@ func (o *orders) due(i int) {
 	next := o.again[i]
 	o.again = slices.Delete(o.again, i, i+1)
 	o.ms = max(o.ms, next.ms)
-	o.settleAlone(next.proc, o.procs[next.proc].Due(0, o.now()))
+	o.settleAlone(next.proc, o.procs[next.proc].Due(0, false, o.now()))
 }
 
 // takeBack makes a caller leave; its result is that nothing was written, if so.
@@ -412,7 +412,7 @@ func (o *orders) write(a *alone) {
 func (o *orders) end(a *alone, lost bool) {
 	o.alone = slices.DeleteFunc(o.alone, func(b *alone) bool { return a == b })
 	o.settled(a.all, lost)
-	o.settleAlone(a.proc, o.procs[a.proc].Settled(0, o.now()))
+	o.settleAlone(a.proc, o.procs[a.proc].Due(0, true, o.now()))
 }
 
 func (o *orders) overdue(c *carried) {

@@ -38,14 +38,14 @@ func (u underWay) remove(costs []table.Cost) {
 	}
 }
 
-func (u underWay) removeAll(group []Want) {
-	for _, w := range group {
-		u.remove(w.Costs)
-	}
-}
-
 // of returns the costs under way of a limit, in millitokens, at most as much as a bucket can hold.
-func (u underWay) of(limit string) int64 { return u[limit].saturated() }
+func (u underWay) of(limit string) int64 {
+	e := u[limit]
+	if e.high > 0 {
+		return math.MaxInt64
+	}
+	return int64(min(e.low, math.MaxInt64))
+}
 
 // exact is a sum of costs, a number of 128 bits in two's complement. A sum that saturates
 // would not do: a cost added to it could not be taken out again.
@@ -55,11 +55,4 @@ func (e exact) plus(milli int64) exact {
 	low, carry := bits.Add64(e.low, uint64(milli), 0)
 	high, _ := bits.Add64(e.high, uint64(milli>>63), carry)
 	return exact{high, low}
-}
-
-func (e exact) saturated() int64 {
-	if e.high > 0 {
-		return math.MaxInt64
-	}
-	return int64(min(e.low, math.MaxInt64))
 }

@@ -22,12 +22,6 @@ func (k *facts) growth(image table.Shard, now int64) *shard.Plan {
 	return k.grown(image, now)
 }
 
-// written lists the consequences of a write that holds, given its image.
-func (k *facts) written(image table.Shard, now Now, e *Effects) {
-	e.work(k.growth(image, now.Ms), k.count)
-	k.mind(image.State.Shard, now, e)
-}
-
 // Mend returns the plan after which more can be granted: it merges shards, or restores some that
 // are missing. It is nil if no plan helps. count is the known count of shards.
 func (b *Bucket) Mend() (plan *shard.Plan, count int) {
@@ -143,7 +137,7 @@ func (k *facts) siblings() []table.Shard {
 // lag is how long, in ms, after a change of shard 0's count the other shards may still show another
 // one without anything being wrong: as long as it takes to bring them all along.
 func (k *facts) lag() int64 {
-	return max(countLag, int64(math.Ceil(mergeTrips*k.trip*float64(k.count))))
+	return max(countLag, int64(math.Ceil(2*k.trip*float64(k.count)))) // a look and a transaction for each
 }
 
 // countLag is the lag, in ms, behind a table that answers at once.
@@ -173,9 +167,5 @@ func (k *facts) granular(s bucket.State, count int) bool {
 	return true
 }
 
-const (
-	// mergeTime is about how long, in ms, it takes until shards have merged, at least.
-	mergeTime = 1000
-	// mergeTrips is how many round trips it takes for each of them: a look and a transaction.
-	mergeTrips = 2
-)
+// mergeTime is about how long, in ms, it takes until shards have merged, at least.
+const mergeTime = 1000

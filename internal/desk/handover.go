@@ -75,12 +75,12 @@ func (d *Desks) settleDues(k *Desk, dues decide.Dues) {
 		d.Pin(k.Name)
 		d.later(dues.Again+1, func() { // requests that wait for the same write go first, and may take them along
 			defer d.Unpin(k.Name)
-			d.settleDues(k, k.Due(dues.Shard, d.timing()))
+			d.settleDues(k, k.Due(dues.Shard, false, d.timing()))
 		})
 	}
 	if len(dues.All) > 0 {
 		d.background.Go(func() {
-			defer func() { d.settleDues(k, k.Settled(dues.Shard, d.timing())) }()
+			defer func() { d.settleDues(k, k.Due(dues.Shard, true, d.timing())) }()
 			bounded := d.Bounded(errandOf(dues.All[0]).ctx)
 			defer bounded.End()
 			_ = Guarded(func() error { return d.settleAlone(bounded, k, dues) })
