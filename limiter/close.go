@@ -99,25 +99,16 @@ func (l *Limiter) settle(ctx context.Context, op string, a *charged) error {
 
 func (l *Limiter) settleItem(ctx context.Context, a *charged, it *leaseItem) (err error) {
 	if it.local == nil {
-		it.wrote, err = l.desks.Settle(ctx, a.name, it.Shard, a.image(), a.taken(), it.due)
+		taken := waitqueue.TakingOf(a.image(), a.worked, a.turn)
+		it.wrote, err = l.desks.Settle(ctx, a.name, it.Shard, a.image(), taken, it.due)
 		return err
 	}
 	now := l.now()
 	costs := desk.Pinned(it.due, table.Shard{State: *it.local}, now)
-	if costs = slices.DeleteFunc(costs, isFree); len(costs) > 0 {
+	if costs = slices.DeleteFunc(costs, func(c table.Cost) bool { return c.Milli == 0 }); len(costs) > 0 {
 		l.locals.Adjust(a.name, costs, now)
 	}
 	return nil
-}
-
-func isFree(c table.Cost) bool { return c.Milli == 0 }
-
-// taken returns when everything of a level was taken, if that is certain.
-func (a *charged) taken() waitqueue.Taking {
-	if a.worked {
-		return waitqueue.Taking{Turn: a.turn}
-	}
-	return waitqueue.Taking{Moment: waitqueue.MomentOf(a.image()), Turn: a.turn}
 }
 
 // end settles the lease by the amounts due of each item, unless the Limiter is closed.

@@ -40,13 +40,6 @@ func (b *Bucket) Unspent(shard int, clock func() Now) (u Unspent, ms int64, more
 	return u, ms, s.holding.minded
 }
 
-// Late handles unspent tokens that can no longer be given back, because their period is over.
-func (b *Bucket) Late(shard int, costs []table.Cost) {
-	k := b.lock()
-	defer b.mu.Unlock()
-	k.at(shard).holding.Lost(costs)
-}
-
 // Unwritten handles a write that gave back nothing of u: it is still to be given back. It reports
 // whether the driver must go on looking after the shard.
 func (b *Bucket) Unwritten(u Unspent, clock func() Now) bool {

@@ -39,11 +39,6 @@ func TestUnspentIsMindedByOne(t *testing.T) {
 	if u, _, more = p.Unspent(0, clock(noon+4000)); more || u.Costs[0].Milli != -left {
 		t.Errorf("%+v goes back, more %v", u, more)
 	}
-	p.Late(0, u.Costs)
-	plan := p.sends(costs(1000), 4100)
-	if _, ended := plan.Ahead(); len(ended) != 1 || ended[0].Milli != left {
-		t.Errorf("%d came too late, reported is %+v", left, ended)
-	}
 }
 
 // A clock that panics leaves a shard's expiring tokens to another task.

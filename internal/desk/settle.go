@@ -89,7 +89,6 @@ type settling struct {
 	ends  bool           // late costs have expired unspent, and are written so
 	more  bool           // something is taken
 	plain bool           // the item is written without looking, and the write is not counted
-	late  []table.Cost   // not given back, because their period is over
 	// mended: a limit that is half written has explained a write that was rejected.
 	mended bool
 }
@@ -143,8 +142,8 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		return false
 	}
 	if left := current(b, s.costs); len(left) < len(s.costs) {
-		late := without(s.costs, left)
-		s.late, s.costs, s.image = append(s.late, late...), left, b
+		late := without(s.costs, left) // their period is over
+		s.costs, s.image = left, b
 		if s.ends {
 			s.gives.Ended = table.Plus(s.gives.Ended, table.Negative(slices.DeleteFunc(late, isSlots))) // slots are free
 		}
@@ -211,21 +210,13 @@ func (d *Desks) giveBackOne(ctx context.Context, g decide.Grant) []error {
 		}
 		e.Costs = append(e.Costs, back[i]...)
 	}
-	taken := takingOf(g)
+	taken := waitqueue.TakingOf(*g.Image, g.Worked, g.Turn)
 	e.Errs = slices.DeleteFunc(InParallel(len(g.Parts), func(i int) error {
 		return d.settleNow(bounded, g.Name, g.Parts[i].Shard, *g.Image, taken, back[i])
 	}), func(err error) bool { return err == nil })
 	e.Elapsed = time.Since(begin)
 	d.Observe(ctx, e)
 	return e.Errs
-}
-
-// takingOf returns when all of a grant was taken, if that is certain.
-func takingOf(g decide.Grant) waitqueue.Taking {
-	if g.Worked { // a transaction brings no images
-		return waitqueue.Taking{Turn: g.Turn}
-	}
-	return waitqueue.Taking{Moment: waitqueue.MomentOf(*g.Image)}
 }
 
 // dropped gives back the grants of callers that have left, in the background.

@@ -35,13 +35,10 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	defer bounded.End()
 	n := k.Name
 	s := d.settling(n, shard, table.Shard{}, u.Costs)
+	s.ends = true
 	err := s.run(bounded, waitqueue.Taking{})
 	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}
-	switch kind := store.KindOf(err); {
-	case err == nil:
-		k.Late(shard, s.late)
-		e.Ended = table.Negative(without(u.Costs, s.late)) // the next charge reports those that were too late
-	case kind != 0 && kind != store.Unknown: // a bucket that cannot be read is made anew, and is whole then
+	if kind := store.KindOf(err); kind != 0 && kind != store.Unknown { // a bucket that cannot be read is made anew
 		if e.Writes, e.Ended = 0, nil; k.Unwritten(u, d.Moment) {
 			d.mindIn(pause, k, shard, min(2*pause, max(pause, longestPause)))
 		}

@@ -18,8 +18,6 @@ import (
 // after an edge, while the old period lasts, it is zero.
 //
 //	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
-//
-//	life 500 ms, midnight is the edge: 500 at 23:59:59.0, 200 at 23:59:59.8, 0 at 0:00:00.5
 func LifeFrom(image table.Shard, costs []table.Cost, most, now int64) int64 {
 	return beforeEdges(image, costs, Life(costs, most), now)
 }
@@ -142,15 +140,8 @@ func earlier(a, b table.Cost) int {
 	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Born, b.Born), cmp.Compare(a.Resets, b.Resets))
 }
 
-// Lost records that a [Holding.Back] was refused, because others have begun the next period.
-func (h *Holding) Lost(costs []table.Cost) {
-	for _, c := range costs {
-		h.ended.add(c.Limit.Name, -c.Milli)
-	}
-}
-
 // Back returns the expired quota tokens that go back to the shard, as negative costs in order of
-// name. It removes them from the Holding; GoesBack or Lost accept them again.
+// name. It removes them from the Holding; GoesBack accepts them again.
 func (h *Holding) Back(now Instant) []table.Cost {
 	h.end(now)
 	out := h.back

@@ -115,7 +115,9 @@ func (w *world) unspent(p *process, k int) {
 		Arrived: func(bool) { w.Count("back") },
 		Answered: func(held bool) {
 			if !held {
-				h.Lost(back)
+				for _, c := range back {
+					h.ended.add(c.Limit.Name, -c.Milli)
+				}
 			}
 		}})
 }
@@ -204,7 +206,7 @@ func TestUnspentQuotaGoesBack(t *testing.T) {
 			t.Errorf("%s: %+v is to be given back again", name, again)
 		}
 		h.GoesBack(back, Instant{Wall: edge, Mono: edge - at}) // too late
-		if h.Lost(back); h.ended.of("rpy") != 8000 || h.Back(now) != nil {
+		if h.ended.of("rpy") != 4000 || h.Back(now) != nil {
 			t.Errorf("%s: %d ended", name, h.ended.of("rpy"))
 		}
 	}

@@ -157,6 +157,15 @@ type Taking struct {
 	Turn   int64
 }
 
+// TakingOf returns when all of a grant was taken, whose image shows the moment unless it was worked
+// out.
+func TakingOf(image table.Shard, worked bool, turn int64) Taking {
+	if worked {
+		return Taking{Turn: turn}
+	}
+	return Taking{MomentOf(image), turn}
+}
+
 // before reports whether all tokens were certainly taken before an image, which a call brought that
 // began at the turn asked.
 func (t Taking) before(image Moment, asked int64) bool {
