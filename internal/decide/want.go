@@ -13,6 +13,16 @@ import (
 // Name identifies a bucket within a namespace.
 type Name struct{ Entity, Resource string }
 
+// Places finds what another package stores for each bucket.
+type Places[T any] interface {
+	// Find returns the place of a bucket, nil if it has none.
+	Find(Name) *T
+	// Pin returns the place of a bucket, creating one if necessary. The bucket keeps it until Unpin
+	// has been called as often as Pin.
+	Pin(Name) *T
+	Unpin(Name)
+}
+
 // Want is what a request needs of one bucket, resolved from the request and the configuration.
 type Want struct {
 	Namespace string
@@ -64,9 +74,7 @@ func (w Want) floor() (percents int64) {
 // force and leave the same floors. Otherwise one's floor would decide for both.
 func (w Want) GoesWith(other Want) bool {
 	return w.Lifetime == other.Lifetime &&
-		slices.EqualFunc(w.Costs, other.Costs, func(a, b table.Cost) bool {
-			return a.Limit == b.Limit && a.Floor == b.Floor
-		})
+		table.SameLimits(w.Costs, other.Costs)
 }
 
 // Joined is a group's want, as one.

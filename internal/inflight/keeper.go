@@ -71,20 +71,10 @@ type held struct {
 type Keeper struct {
 	Wake    func(decide.Name) // called on its own goroutine when Next is due for a bucket
 	Random  func() uint64
-	Shelves Shelves
+	Shelves decide.Places[Shelf] // called with the keeper's lock held
 
 	mu   sync.Mutex
 	news []decide.Name // the buckets of leases that lost slots, to be reported to observers
-}
-
-// Shelves finds the shelf of each bucket. The keeper calls it with its lock held.
-type Shelves interface {
-	// Find returns the shelf of a bucket, nil if it has none.
-	Find(decide.Name) *Shelf
-	// Pin returns the shelf of a bucket, creating one if necessary. The bucket keeps it until
-	// Unpin.
-	Pin(decide.Name) *Shelf
-	Unpin(decide.Name)
 }
 
 // locked is a keeper whose lock is held. Only its methods use news and shelves.

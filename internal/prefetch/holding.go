@@ -40,7 +40,6 @@ type allotment struct {
 
 // asked is a charge under way.
 type asked struct {
-	generation         int64
 	delta, take, ended amounts
 	limits             []table.Cost
 	until              Instant
@@ -85,20 +84,7 @@ func (h *Holding) Take(costs []table.Cost, now Instant) bool {
 
 // serves reports whether requests with these limits are granted from the allotment.
 func (a *allotment) serves(costs []table.Cost, now Instant) bool {
-	return !a.covers && !a.over(now) && sameLimits(a.limits, costs)
-}
-
-// sameLimits reports whether two lists of costs have the same limits and floors.
-func sameLimits(a, b []table.Cost) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Limit != b[i].Limit || a[i].Floor != b[i].Floor {
-			return false
-		}
-	}
-	return true
+	return !a.covers && !a.over(now) && table.SameLimits(a.limits, costs)
 }
 
 // Left returns how many held tokens of a limit can be granted.
@@ -190,8 +176,7 @@ func (h *Holding) Ask(image table.Shard, take []table.Cost, life int64, now Inst
 	out.Spent = h.spent(image.Generation, at)
 	out.Mend = h.mends(image, left, life)
 	h.asked = &asked{
-		generation: image.Generation, limits: take, ended: h.ended, mends: out.Mend,
-		until: Instant{Wall: now.Wall + life, Mono: now.Mono + life},
+		limits: take, ended: h.ended, mends: out.Mend, until: Instant{Wall: now.Wall + life, Mono: now.Mono + life},
 	}
 	h.ended = nil
 	for _, c := range take {
@@ -220,7 +205,7 @@ func (h *Holding) Done(o Outcome, image table.Shard) {
 		return
 	}
 	h.asked = nil
-	switch o { // h.generation has not changed since Ask, because no other charge could ask
+	switch o {
 	case Refused:
 		for _, n := range a.ended {
 			h.ended.add(n.limit, n.milli)
@@ -243,7 +228,7 @@ func (h *Holding) written(a *asked, image table.Shard) {
 				periods: periodsOf(a.limits, image), rf: image.State.RF})
 		h.pass()
 	}
-	if image.Generation == a.generation {
+	if image.Generation == h.generation { // which has not changed since Ask: no other charge could ask
 		for _, n := range a.delta {
 			if n.milli > 0 {
 				h.declared.add(n.limit, n.milli)

@@ -137,6 +137,15 @@ func Plus(a, b []Cost) []Cost {
 	return out
 }
 
+// SameLimits reports whether two lists of costs have the same limits and floors.
+func SameLimits(a, b []Cost) bool {
+	same := len(a) == len(b)
+	for i := 0; same && i < len(a); i++ {
+		same = a[i].Limit == b[i].Limit && a[i].Floor == b[i].Floor
+	}
+	return same
+}
+
 // Find returns the cost of the named limit; ok is false if there is none.
 func Find(costs []Cost, limit string) (c Cost, ok bool) {
 	for _, c := range costs {

@@ -16,7 +16,7 @@ import (
 // Queue holds all waiting requests of one process, each in the room of its bucket. It is ready once
 // Rooms is set. It is safe for concurrent use, and guards the contents of the rooms.
 type Queue struct {
-	Rooms Rooms
+	Rooms decide.Places[Room] // called with the queue's lock held
 
 	mu     sync.Mutex
 	recent [64]Return // the last returns, for requests that were charged but do not sleep yet
@@ -30,18 +30,6 @@ type Room struct {
 	behind   []*line          // lines whose first request this bucket, a parent's, denied, in order of arrival
 	sleepers []*Sleeper
 }
-
-// Rooms finds the room of each bucket. The queue calls it with its lock held.
-type Rooms interface {
-	// Find returns the room of a bucket, nil if it has none.
-	Find(decide.Name) *Room
-	// Pin returns the room of a bucket, creating one if necessary. The bucket keeps it until Unpin
-	// has been called as often as Pin.
-	Pin(decide.Name) *Room
-	Unpin(decide.Name)
-}
-
-func givesBack(c table.Cost) bool { return c.Milli < 0 }
 
 // bell wakes a waiting request. It stores one ring until the request receives it.
 type bell chan struct{}
@@ -72,7 +60,8 @@ func (q *Queue) Wake(n decide.Name, returns ...Return) {
 	defer q.mu.Unlock()
 	room := q.Rooms.Find(n)
 	for _, g := range returns {
-		if !g.Taken.before(g.Given, math.MaxInt64) || !slices.ContainsFunc(g.Costs, givesBack) {
+		back := func(c table.Cost) bool { return c.Milli < 0 }
+		if !g.Taken.before(g.Given, math.MaxInt64) || !slices.ContainsFunc(g.Costs, back) {
 			continue
 		}
 		q.recent[q.given%len(q.recent)] = g
