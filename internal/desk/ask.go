@@ -10,26 +10,10 @@ import (
 // ask gets the answer of a bucket for an attempt.
 func (d *Desks) ask(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	d.prepare(ctx, t)
-	answered := false
-	defer func() {
-		if !answered { // an observer panics
-			d.abandon(ctx, k, t)
-		}
-	}()
 	t.effects = decide.Effects{}
 	k.Ask(&t.Waiter, ctx.Err() == nil, d.Moment, &t.effects)
 	d.carryOut(ctx, k, &t.effects)
-	a := d.await(ctx, k, t)
-	answered = true
-	return a
-}
-
-// abandon gives back the tokens that an attempt has taken, or is still taking, when its caller
-// panics.
-func (d *Desks) abandon(ctx context.Context, k *Desk, t *Attempt) {
-	if k.Leave(&t.Waiter) == decide.Answered && t.Answer.Result == decide.Granted {
-		d.dropped(ctx, t.Answer.Grant)
-	}
+	return d.await(ctx, k, t)
 }
 
 // errAbsent: the bucket of a part does not exist, and nothing was written.

@@ -63,9 +63,6 @@ func (b *background) done() {
 	}
 }
 
-// Wait returns at an instant at which nothing runs.
-func (b *background) Wait() { <-b.rest() }
-
 // rest returns a channel that is closed at an instant at which nothing runs.
 func (b *background) rest() <-chan struct{} {
 	b.mu.Lock()

@@ -16,12 +16,12 @@ func TestBackgroundBeginsWhileOthersWait(t *testing.T) {
 		waiting.Go(func() {
 			for range 2000 {
 				b.Go(func() {})
-				b.Wait()
+				<-b.rest()
 			}
 		})
 	}
 	waiting.Wait()
-	if b.Wait(); b.n != 0 {
+	if <-b.rest(); b.n != 0 {
 		t.Errorf("%d run after the end, want none", b.n)
 	}
 }
@@ -29,13 +29,13 @@ func TestBackgroundBeginsWhileOthersWait(t *testing.T) {
 func TestBackgroundIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b background
-		b.Wait() // nothing runs
+		<-b.rest() // nothing runs
 		begun := time.Now()
 		var ended atomic.Int64
 		for i := range 3 {
 			b.Go(func() { time.Sleep(time.Duration(i) * time.Second); ended.Add(1) })
 		}
-		b.Wait()
+		<-b.rest()
 		if took := time.Since(begun); took != 2*time.Second || ended.Load() != 3 {
 			t.Errorf("waited %v for %d, want 2s for 3", took, ended.Load())
 		}

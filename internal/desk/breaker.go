@@ -34,13 +34,8 @@ type Breaker struct {
 }
 
 // ErrOpen is the error of a request that is not sent because a breaker is open.
-var ErrOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire", Err: errSilent}
-
-type silence struct{}
-
-func (silence) Error() string { return "the calls before had no answer, or were throttled" }
-
-var errSilent error = silence{}
+var ErrOpen = &store.Failure{Kind: store.Unavailable, Op: "Acquire",
+	Err: errors.New("the calls before had no answer, or were throttled")}
 
 // Open reports whether calls are not sent.
 func (b *Breaker) Open() bool {
@@ -81,12 +76,6 @@ func says(ctx context.Context, err error) said {
 	return silent
 }
 
-// slowRead reports whether a call failed because a read was throttled.
-func slowRead(err error) bool {
-	f, ok := errors.AsType[*store.Failure](err)
-	return ok && f.Kind == store.Throttled && f.Op == "BatchGetItem"
-}
-
 // heard counts the outcome of a call, with its failure if it had one, and reports whether the
 // breaker is open and whether that is new. Eleven acquires that went out as one write share one
 // failure, which counts once.
@@ -123,7 +112,7 @@ func (b *Breaker) elsewhere(at decide.Name) bool {
 func (d *Desks) Heard(ctx context.Context, n, at decide.Name, err error) {
 	s, throttled := says(ctx, err), store.KindOf(err) == store.Throttled
 	var k *Desk
-	if slowRead(err) {
+	if f, ok := errors.AsType[*store.Failure](err); ok && throttled && f.Op == "BatchGetItem" {
 		if k = d.Of(n); k.Seen(0).Image.Entity == "" {
 			d.opens(ctx, &k.Throttled, s, n, err)
 		}

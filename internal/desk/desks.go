@@ -61,8 +61,8 @@ func (d *Desks) later(after time.Duration, f func()) {
 // Moment is what a decision depends on besides the bucket and the request.
 func (d *Desks) Moment() decide.Now {
 	pace, at := d.Store.lately(), time.Now()
-	return decide.Now{Ms: d.Now(), Mono: at.Sub(started).Milliseconds(), Trip: pace.ms(), Random: store.Random(),
-		At: at, Late: pace.late}
+	return decide.Now{Ms: d.Now(), Mono: at.Sub(started).Milliseconds(), Random: store.Random(), At: at,
+		Trip: float64(pace.trip) / float64(time.Millisecond), Late: pace.late}
 }
 
 // timing is the part of a Moment about how long calls take. It does not ask the user's clock, which
@@ -83,7 +83,7 @@ func (d *Desks) Denied(n decide.Name) {
 func (d *Desks) Late() time.Duration { return d.Store.lately().late }
 
 // Wait returns at an instant at which no background work runs.
-func (d *Desks) Wait() { d.background.Wait() }
+func (d *Desks) Wait() { <-d.background.rest() }
 
 // Enter begins a call of a user. It reports false once the desks are closed, else Leave ends the
 // call.

@@ -83,7 +83,9 @@ func (d *Desks) drainAll(ctx context.Context, k *Desk, until int64) error {
 		if err != nil || len(images) == 0 {
 			return err // it is not there
 		}
-		if !slices.ContainsFunc(images, drains) {
+		if !slices.ContainsFunc(images, func(b table.Shard) bool {
+			return slices.ContainsFunc(b.State.Slots, bucket.Slot.Drains)
+		}) {
 			return ErrUndrainable
 		}
 		k.Drain(until)
@@ -120,10 +122,6 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 }
 
 var errContended = errors.New("its shards change all the time")
-
-func drains(b table.Shard) bool {
-	return slices.ContainsFunc(b.State.Slots, func(sl bucket.Slot) bool { return sl.Drains() })
-}
 
 // drainShard drains one shard, and reports whether it is as in the image, or was until it was
 // drained. Without an answer it is sent again, which does no harm. If others have given tokens back

@@ -84,19 +84,14 @@ type each struct {
 
 // Write implements [store.Store].
 func (e each) Write(ctx context.Context, w item.Write) (item.Item, error) {
-	ctx, end := e.bounded(ctx)
-	defer end()
-	return e.Store.Write(ctx, w)
+	bounded := e.desks.Bounded(ctx)
+	defer bounded.End()
+	return e.Store.Write(bounded, w)
 }
 
 // Transact implements [store.Store].
 func (e each) Transact(ctx context.Context, token string, writes []item.Write) error {
-	ctx, end := e.bounded(ctx)
-	defer end()
-	return e.Store.Transact(ctx, token, writes)
-}
-
-func (e each) bounded(ctx context.Context) (within context.Context, end func()) {
-	b := e.desks.Bounded(ctx)
-	return b, b.End
+	bounded := e.desks.Bounded(ctx)
+	defer bounded.End()
+	return e.Store.Transact(bounded, token, writes)
 }

@@ -215,7 +215,7 @@ func (d *Desks) giveBackSoon(ctx context.Context, parts []*Attempt) []Trouble {
 	select {
 	case left := <-done:
 		return left
-	case <-time.After(d.Store.lately().patience()):
+	case <-time.After(decide.Patience(d.Late())):
 		gone := &store.Failure{Kind: store.Unknown, Op: "UpdateItem", Err: ctx.Err()}
 		return []Trouble{{"rollback", grants[0].Name, []error{gone}}}
 	}

@@ -16,50 +16,19 @@ import (
 // tripsKept is how many round trips are remembered. Odd, so that one is in the middle.
 const tripsKept = 15
 
-// trips are the durations of the last writes that were answered, whether they held or were refused.
-// The zero value has none. A write without an answer has no known duration.
-type trips struct {
-	last [tripsKept]time.Duration // a ring
-	n    int                      // how many it has had
-}
-
-// answered remembers one more.
-func (t *trips) answered(took time.Duration) {
-	t.last[t.n%tripsKept] = took
-	t.n++
-}
-
-// pace returns their typical duration, and after how long a write is late. Without any both are
-// zero.
-//
-// Typical is the median. It moves only when half of the last ones were slow. Late is half as much
-// again as four of five took. So three slow ones of fifteen change nothing, and four are enough to
-// show that the table has become slow.
-//
-// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is
-// late after 7.5 ms.
-func (t *trips) pace() pace {
-	room := t.last
-	known := room[:min(t.n, tripsKept)]
-	if len(known) == 0 {
-		return pace{}
-	}
-	slices.Sort(known)
-	return pace{known[len(known)/2], known[(len(known)*4-1)/5] * 3 / 2}
-}
-
 // Timed is a store that measures how long its writes take, and reports throttled calls. It is safe
 // for concurrent use.
 type Timed struct {
 	store.Store
 	observe func(context.Context, Event)
 	mu      sync.Mutex
-	trips   trips
+	trips   [tripsKept]time.Duration // of the last writes that were answered, a ring
+	n       int                      // writes that were answered
 	pace    pace
 }
 
-// pace returns how long a write typically takes, and after how long it is late. If that is not
-// known, both are zero.
+// pace is how long a write typically takes, and after how long it is late. If that is not known,
+// both are zero.
 type pace struct{ trip, late time.Duration }
 
 // Write implements [store.Store].
@@ -97,12 +66,23 @@ func (c *Timed) report(ctx context.Context, key item.Key, err error) {
 	}
 }
 
-// Took remembers how long an answered write took.
+// Took remembers how long an answered write took, whether it held or was refused.
+//
+// Typical is the median. It moves only when half of the last writes were slow. Late is half as much
+// again as four of five took. So three slow ones of fifteen change nothing, and four are enough to
+// show that the table has become slow.
+//
+// Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is
+// late after 7.5 ms.
 func (c *Timed) Took(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.trips.answered(d)
-	c.pace = c.trips.pace()
+	c.trips[c.n%tripsKept] = d
+	c.n++
+	sorted := c.trips
+	known := sorted[:min(c.n, tripsKept)]
+	slices.Sort(known)
+	c.pace = pace{known[len(known)/2], known[(len(known)*4-1)/5] * 3 / 2}
 }
 
 // lately returns the pace of the last writes.
@@ -111,8 +91,3 @@ func (c *Timed) lately() pace {
 	defer c.mu.Unlock()
 	return c.pace
 }
-
-// patience bounds how long a caller that has left waits for its tokens to be given back.
-func (p pace) patience() time.Duration { return decide.Patience(p.late) }
-
-func (p pace) ms() float64 { return float64(p.trip) / float64(time.Millisecond) }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/decide"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
@@ -38,12 +39,12 @@ func TestTrips(t *testing.T) {
 			51 * ms / 2},
 		{"fast again", append([]time.Duration{900 * ms, 900 * ms, 900 * ms}, spiking[:15]...), 4 * ms, 6 * ms},
 	} {
-		var got trips
+		var got Timed
 		for _, took := range c.took {
-			got.answered(took)
+			got.Took(took)
 		}
-		if got.pace().trip != c.typical || got.pace().late != c.late {
-			t.Errorf("%s: %+v, want %s and %s", c.name, got.pace(), c.typical, c.late)
+		if got.lately().trip != c.typical || got.lately().late != c.late {
+			t.Errorf("%s: %+v, want %s and %s", c.name, got.lately(), c.typical, c.late)
 		}
 	}
 }
@@ -52,11 +53,11 @@ func TestTrips(t *testing.T) {
 // and four of five no longer than two thirds of the late one.
 func TestTripsAreCounted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	var got trips
+	var got Timed
 	var all []time.Duration
 	for i := range 2000 {
 		took := time.Duration(r.ExpFloat64() * float64(50*ms))
-		got.answered(took)
+		got.Took(took)
 		all = append(all, took)
 		last := all[max(0, len(all)-15):]
 		count := func(most time.Duration) (n int) {
@@ -76,11 +77,11 @@ func TestTripsAreCounted(t *testing.T) {
 			}
 			return best
 		}
-		if want := smallest(.5); len(last)%2 == 1 && got.pace().trip != want {
-			t.Fatalf("step %d: typically %s, want %s of %v", i, got.pace().trip, want, last)
+		if want := smallest(.5); len(last)%2 == 1 && got.lately().trip != want {
+			t.Fatalf("step %d: typically %s, want %s of %v", i, got.lately().trip, want, last)
 		}
-		if want := smallest(.8) * 3 / 2; got.pace().late != want {
-			t.Fatalf("step %d: late after %s, want %s of %v", i, got.pace().late, want, last)
+		if want := smallest(.8) * 3 / 2; got.lately().late != want {
+			t.Fatalf("step %d: late after %s, want %s of %v", i, got.lately().late, want, last)
 		}
 	}
 }
@@ -106,18 +107,21 @@ func TestOnlyAnsweredWritesSetThePace(t *testing.T) {
 		for i, c := range []struct {
 			after    time.Duration
 			err      error
-			typical  float64 // ms
+			typical  time.Duration
 			patience time.Duration
 		}{
 			{time.Second, memdynamo.Fail(store.Unknown), 0, 10 * ms},
 			{time.Second, memdynamo.Fail(store.Throttled), 0, 10 * ms},
-			{4 * ms, nil, 4, 10 * ms}, {8500 * time.Microsecond, &store.Refused{}, 8.5, 12750 * time.Microsecond},
-			{20 * ms, nil, 8.5, 30 * ms}, {time.Second, memdynamo.Fail(store.Conflict), 8.5, 30 * ms},
+			{4 * ms, nil, 4 * ms, 10 * ms},
+			{8500 * time.Microsecond, &store.Refused{}, 8500 * time.Microsecond, 12750 * time.Microsecond},
+			{20 * ms, nil, 8500 * time.Microsecond, 30 * ms},
+			{time.Second, memdynamo.Fail(store.Conflict), 8500 * time.Microsecond, 30 * ms},
 		} {
 			table.after, table.err = c.after, c.err
 			_, err := s.Write(t.Context(), item.Update{})
-			if p := s.lately(); err != c.err || p.ms() != c.typical || p.patience() != c.patience {
-				t.Errorf("write %d: %v, then %v ms and %s, want %v and %s", i, err, p.ms(), p.patience(), c.typical, c.patience)
+			p := s.lately()
+			if late := decide.Patience(p.late); err != c.err || p.trip != c.typical || late != c.patience {
+				t.Errorf("write %d: %v, then %s and %s, want %s and %s", i, err, p.trip, late, c.typical, c.patience)
 			}
 		}
 	})
