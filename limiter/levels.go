@@ -147,21 +147,16 @@ func (l *Limiter) levels(ctx context.Context, p *portion, room []decide.Want, fr
 		p.at.Entity = cfg.Parent
 		circle := slices.ContainsFunc(wants, func(w decide.Want) bool { return w.Name == p.at })
 		if circle || len(wants) == maxLevels {
-			err = fmt.Errorf("%w: parents of %q: %s, want no circle and at most %d levels", ErrInvalid, p.Entity,
-				chain(wants, cfg.Parent), maxLevels)
+			chain := ""
+			for _, w := range wants {
+				chain += w.Name.Entity + " -> "
+			}
+			err = fmt.Errorf("%w: parents of %q: %s%s, want no circle and at most %d levels", ErrInvalid, p.Entity,
+				chain, cfg.Parent, maxLevels)
 			p.at = p.name()
 			return nil, err
 		}
 	}
-}
-
-// chain names the entities of levels and the parent after them.
-func chain(wants []decide.Want, parent string) string {
-	var b strings.Builder
-	for _, w := range wants {
-		b.WriteString(w.Name.Entity + " -> ")
-	}
-	return b.String() + parent
 }
 
 // needs resolves the limits in force for all parts of a request, at once, and the wants of all their levels,

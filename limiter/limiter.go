@@ -146,7 +146,10 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	clock, ok := s.(clock)
 	corrected := ok && (opts == nil || opts.Now == nil)
 	if corrected && o.Observe != nil { // from the first answer on
-		clock.Watch(o.observeClock())
+		clock.Watch(func(c store.ClockChange) {
+			info := ClockInfo{c.Before, c.After, c.Reported, c.Set}
+			o.Observe(context.Background(), Event{Kind: EventClock, Clock: info})
+		})
 	}
 	id, err := namespace.Open(ctx, s, o.Namespace, o.Register, o.Now)
 	if err != nil {
@@ -157,20 +160,11 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 		l.offset = clock.Offset
 	}
 	l.configs.Found(l.now())
-	if err := mayWrite(ctx, l.store, id); err != nil {
-		return nil, err
+	_, err = l.store.Write(ctx, desk.InVain(layout.BucketKey(id, "-", "-", 0)))
+	if store.KindOf(err) == store.Setup { // a table that does not answer is set up
+		return nil, fmt.Errorf("%w: open: %w", ErrSetup, err)
 	}
 	return l, nil
-}
-
-// mayWrite checks that the table can be written to, by an update whose condition never holds: it
-// stores nothing and costs one write unit. A table that does not answer is not a setup error.
-func mayWrite(ctx context.Context, s store.Store, namespaceID string) error {
-	_, err := s.Write(ctx, desk.InVain(layout.BucketKey(namespaceID, "-", "-", 0)))
-	if store.KindOf(err) == store.Setup {
-		return fmt.Errorf("%w: open: %w", ErrSetup, err)
-	}
-	return nil
 }
 
 // clock is a store that knows how far the system's clock is off the table's.

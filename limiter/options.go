@@ -11,7 +11,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/namespace"
-	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
 
@@ -183,11 +182,4 @@ func (o *Options) durations() error {
 		}
 	}
 	return nil
-}
-
-// observeClock returns a function that reports changes of the clock's correction.
-func (o *Options) observeClock() func(store.ClockChange) {
-	return func(c store.ClockChange) {
-		o.Observe(context.Background(), Event{Kind: EventClock, Clock: ClockInfo{c.Before, c.After, c.Reported, c.Set}})
-	}
 }

@@ -75,7 +75,8 @@ func (c *Configs) Resolve(ctx context.Context, n decide.Name, own *Own, now int6
 	recs, missing, until, forgotten := c.cached(keys, own != nil, now)
 	var got fetched
 	err := errNoLimits
-	if stale := allSeen(recs, missing); fresh && len(missing) > 0 && !(stale && c.quiet(now)) {
+	stale := !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 }) // all have an old version
+	if fresh && len(missing) > 0 && !(stale && c.quiet(now)) {
 		got, err = c.refresh(ctx, stale, keys, missing, now)
 	}
 	for j, i := range missing {
@@ -89,7 +90,11 @@ func (c *Configs) Resolve(ctx context.Context, n decide.Name, own *Own, now int6
 			return Config{Policy: recs[recSystem].config.OnUnavailable, Exists: true}, err
 		}
 	}
-	out, err := combine(recs, own.inForce())
+	var given []bucket.Limit
+	if own != nil {
+		given = own.Limits
+	}
+	out, err := combine(recs, given)
 	if err == nil && got.met && !out.Bypass { // otherwise the bucket is not needed
 		c.desks.Met(n, got.bucket)
 	}
@@ -108,11 +113,6 @@ func keysOf(n decide.Name) [records]cacheKey {
 		recMeta:          {recMeta, decide.Name{Entity: n.Entity}},
 		recNamespace:     {rec: recNamespace},
 	}
-}
-
-// allSeen reports whether every missing record has an old version.
-func allSeen(recs [records]cached, missing []int) bool {
-	return !slices.ContainsFunc(missing, func(i int) bool { return recs[i].at == 0 })
 }
 
 // refresh is fetch with old records as a fallback. A store that hangs must not slow down every

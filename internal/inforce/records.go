@@ -27,14 +27,6 @@ type Own struct {
 	Of     any            // for the caller's use
 }
 
-// inForce returns the limits in stored form, nil for none.
-func (o *Own) inForce() []bucket.Limit {
-	if o == nil {
-		return nil
-	}
-	return o.Limits
-}
-
 // Config is the configuration in force for one entity and resource.
 type Config struct {
 	Limits  []bucket.Limit // in order of name; nil: none configured
