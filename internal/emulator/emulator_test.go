@@ -86,8 +86,10 @@ func TestStartRunsTheInstalledEmulator(t *testing.T) {
 	for kind, c := range map[Kind]struct{ file, args, dir string }{
 		Dynoxide: {filepath.Join(folder, "node_modules", Dynoxide.Package().Name, "dynoxide"),
 			"--host 127.0.0.1 --port %s", ""},
-		DynamoDBLocal: {filepath.Join(path, "java"), "-XX:+UseSerialGC -Xmx768m -Djava.library.path=" + lib +
-			"/DynamoDBLocal_lib -jar " + lib + "/DynamoDBLocal.jar -inMemory -sharedDb -disableTelemetry -port %s", lib},
+		DynamoDBLocal: {filepath.Join(path, "java"),
+			"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx768m -Djava.library.path=" + lib +
+				"/DynamoDBLocal_lib -jar " + lib +
+				"/DynamoDBLocal.jar -inMemory -sharedDb -disableTelemetry -port %s", lib},
 	} {
 		s, err := Start(t.Context(), kind, folder, 0)
 		check.Must(t, err)
