@@ -52,7 +52,11 @@ func (db *DB) query(q item.Query) (item.Page, error) {
 	size := 0
 	for _, it := range all {
 		size += item.Size(it)
-		if page.Items = append(page.Items, db.projected(q, it)); size >= maxPage || len(page.Items) == most {
+		shown := maps.Clone(it)
+		if q.Index != "" && q.Index != "GSI1" && !db.ProjectAll {
+			shown = itemtest.Position(q, it)
+		}
+		if page.Items = append(page.Items, shown); size >= maxPage || len(page.Items) == most {
 			page.Next = itemtest.Position(q, it)
 			break
 		}
@@ -95,14 +99,6 @@ func indexUnits(before, after item.Item) (units int) {
 		}
 	}
 	return units
-}
-
-// projected returns the attributes of an item in the queried index.
-func (db *DB) projected(q item.Query, it item.Item) item.Item {
-	if q.Index == "" || q.Index == "GSI1" || db.ProjectAll {
-		return maps.Clone(it)
-	}
-	return itemtest.Position(q, it)
 }
 
 func (db *DB) remove(keys []item.Key) error {

@@ -94,10 +94,16 @@ func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Char
 	return l.do("charge", plan.Update)
 }
 
-// play creates the bucket, charges it, changes its limits, then splits and merges it.
+// play creates the bucket, charges it, changes its limits, then splits and merges it. At last a shard is
+// lost, and restored.
 func (l *life) play() {
 	b := l.splits(l.changes(l.charges()))
-	l.gap(b)
+	b = l.transact("split again", table.Split(b, l.now))[0]
+	mustWrite(l.t, l.db, item.Delete{Key: sibling(b)})
+	mustRefuse(l.t, l.db, table.Look(sibling(b), 2))
+	mustRefuse(l.t, l.db, table.Adjust(sibling(b), l.costs(1)))
+	l.transact("restore", table.Restore(b, 1, 2, l.now, 3))
+	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key())), l.now))
 }
 
 // charges creates the bucket, then takes from it and gives back in every way.
@@ -182,14 +188,4 @@ func (l *life) splits(b table.Shard) table.Shard {
 	mustTransact(l.t, l.db, newToken(), merge)
 	mustCancel(l.t, l.db, newToken(), merge)
 	return l.decode("merged", read(l.t, l.db, b.Key()))
-}
-
-// gap splits the bucket, loses the new shard and restores it.
-func (l *life) gap(b table.Shard) {
-	b = l.transact("split again", table.Split(b, l.now))[0]
-	mustWrite(l.t, l.db, item.Delete{Key: sibling(b)})
-	mustRefuse(l.t, l.db, table.Look(sibling(b), 2))
-	mustRefuse(l.t, l.db, table.Adjust(sibling(b), l.costs(1)))
-	l.transact("restore", table.Restore(b, 1, 2, l.now, 3))
-	l.do("recount", table.Recount(l.decode("image", read(l.t, l.db, b.Key())), l.now))
 }

@@ -152,7 +152,11 @@ func (d *demo) play(ctx context.Context) (err error) {
 	d.say("a few requests go on until the hot bucket is whole again")
 	d.calm(ctx)
 	d.say("requests are over; waiting until the stream is")
-	if err := d.drain(ctx); err != nil {
+	n, err := d.rig.Sweeper.Sweep(ctx, now()+5000) // the rest of the audit events
+	if d.swept += n; err != nil {
+		return err
+	}
+	if err = d.rig.Idle(ctx); err != nil {
 		return err
 	}
 	d.say("stream is empty; comparing")
@@ -228,16 +232,6 @@ func (d *demo) progress() {
 		s.Records, s.Batches, d.rig.aggregator.Stats().Crashes)
 }
 
-// drain waits until the remaining audit events have expired and the functions have finished.
-func (d *demo) drain(ctx context.Context) error {
-	n, err := d.rig.Sweeper.Sweep(ctx, now()+5000)
-	d.swept += n
-	if err != nil {
-		return err
-	}
-	return d.rig.Idle(ctx)
-}
-
 // measure compares the stored items with the clients' records.
 func (d *demo) measure(ctx context.Context) error {
 	s := d.rig
@@ -249,7 +243,9 @@ func (d *demo) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored.retire(gone)
+	for account, n := range gone { // the consumption of deleted shards has been counted as well
+		stored.counters[account] += n
+	}
 	kept, err := s.Archived(ctx, d.audits.ns)
 	if err != nil {
 		return err

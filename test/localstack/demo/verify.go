@@ -49,13 +49,6 @@ func readTable(ctx context.Context, e *engine.Engine, name string) (stored, erro
 	return s, nil
 }
 
-// retire adds the counters of deleted shards: their consumption has been counted as well.
-func (s *stored) retire(gone map[loadcheck.Account]int64) {
-	for a, n := range gone {
-		s.counters[a] += n
-	}
-}
-
 func (s *stored) add(it item.Item, counts map[[2]string][]int) error {
 	if ledger.WindowOf(it) != "" {
 		snapshot, err := ledger.DecodeSnapshot(it)

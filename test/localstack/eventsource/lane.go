@@ -246,14 +246,12 @@ func (l *lane) duplicate(w *work, now int64) {
 
 // takeLate makes a due copy the batch under way.
 func (l *lane) takeLate(now int64) bool {
-	for i, w := range l.late {
-		if w.notBefore <= now {
-			l.late = append(l.late[:i:i], l.late[i+1:]...)
-			l.work = []*work{w}
-			return true
-		}
+	i := slices.IndexFunc(l.late, func(w *work) bool { return w.notBefore <= now })
+	if i >= 0 {
+		l.work = []*work{l.late[i]}
+		l.late = slices.Delete(l.late, i, i+1)
 	}
-	return false
+	return i >= 0
 }
 
 // sooner returns the earlier of two instants; 0 is never.

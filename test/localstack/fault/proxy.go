@@ -74,23 +74,18 @@ func (p *Proxy) Up() error {
 	}
 	if p.held == nil {
 		p.address = l.Addr().String()
-		if err := p.hold(l); err != nil {
+		client, err := net.Dial("tcp", p.address)
+		if err != nil {
+			return fmt.Errorf("fault proxy: %w", err)
+		}
+		server, err := l.Accept()
+		if p.held = []net.Conn{client, server}; err != nil {
 			return fmt.Errorf("fault proxy: %w", err)
 		}
 	}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
 	go p.server.Serve(l)
 	return nil
-}
-
-func (p *Proxy) hold(l net.Listener) error {
-	client, err := net.Dial("tcp", p.address)
-	if err != nil {
-		return err
-	}
-	server, err := l.Accept()
-	p.held = []net.Conn{client, server}
-	return err
 }
 
 // Down closes the port and all connections: callers are refused until Up.

@@ -58,7 +58,11 @@ func newEnvironment(h *Host, index int) (*environment, error) {
 		return nil, fmt.Errorf("runtime API: %w", err)
 	}
 	e := &environment{host: h, index: index, api: l.Addr().String()}
-	e.server = &http.Server{Handler: e.handler()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+apiPrefix+"/invocation/next", e.next)
+	mux.HandleFunc("POST "+apiPrefix+"/invocation/{id}/response", e.response)
+	mux.HandleFunc("POST "+apiPrefix+"/invocation/{id}/error", e.errorReport)
+	e.server = &http.Server{Handler: mux}
 	go e.server.Serve(l)
 	return e, nil
 }
@@ -152,8 +156,11 @@ func (e *environment) warm(ctx context.Context) error {
 }
 
 func (e *environment) invoke(ctx context.Context, payload []byte) (Result, error) {
-	inv := &invocation{id: rand.Text(), payload: payload, fault: e.host.nextFault(payload),
-		answer: make(chan Result, 1)}
+	inv, n := &invocation{id: rand.Text(), payload: payload, answer: make(chan Result, 1)}, 0
+	e.host.count(func(s *Stats) { s.Invocations++; n = s.Invocations })
+	if inject := e.host.cfg.Inject; inject != nil {
+		inv.fault = inject(n, payload)
+	}
 	if err := smithytime.SleepWithContext(ctx, inv.fault.Delay); err != nil {
 		return Result{}, err
 	}

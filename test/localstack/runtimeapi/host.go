@@ -201,15 +201,6 @@ func (h *Host) count(change func(*Stats)) {
 	change(&h.stats)
 }
 
-func (h *Host) nextFault(payload []byte) Fault {
-	var n int
-	h.count(func(s *Stats) { s.Invocations++; n = s.Invocations })
-	if h.cfg.Inject == nil {
-		return Fault{}
-	}
-	return h.cfg.Inject(n, payload)
-}
-
 // failure returns the result of an invocation that the function did not answer.
 func failure(requestID, errorType, message string) Result {
 	doc, _ := json.Marshal(map[string]string{"errorType": errorType,

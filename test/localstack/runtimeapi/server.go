@@ -12,14 +12,6 @@ import (
 
 const apiPrefix = "/2018-06-01/runtime"
 
-func (e *environment) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+apiPrefix+"/invocation/next", e.next)
-	mux.HandleFunc("POST "+apiPrefix+"/invocation/{id}/response", e.response)
-	mux.HandleFunc("POST "+apiPrefix+"/invocation/{id}/error", e.errorReport)
-	return mux
-}
-
 // next blocks until there is an invocation, like the real one.
 func (e *environment) next(w http.ResponseWriter, req *http.Request) {
 	now := time.Now()
