@@ -542,3 +542,24 @@ func TestAnObserverThatPanicsOnAYield(t *testing.T) {
 		reservesNothing(t, l)
 	})
 }
+
+// The same, on the goroutine of the caller: its own process has replaced the limits.
+func TestAnObserverThatPanicsOnAYieldOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		panicked := false
+		l := w.process(Options{Observe: only(EventYield, func(Event) { panic("observer") })})
+		must(t, l, asks(Costs{"rpm": 1}, rpm10))
+		must(t, l, asks(Costs{"rpm": 1}, PerMinute("rpm", 20)))
+		func() {
+			defer func() { panicked = recover() != nil }()
+			_, _ = l.Acquire(t.Context(), asks(Costs{"rpm": 5}, rpm10))
+		}()
+		l.desks.Wait()
+		b := w.shards(l, acme, gpt)[0]
+		if used := b.State.Slots[b.State.Index("rpm")].Used; used != 2000 || !panicked {
+			t.Errorf("%d millitokens are used, want 2000; panicked %v", used, panicked)
+		}
+		reservesNothing(t, l)
+	})
+}

@@ -407,3 +407,25 @@ func TestTransactionsAreSentAgain(t *testing.T) {
 		})
 	}
 }
+
+// A caller that leaves between the read of all shards and the transaction has certainly taken nothing.
+func TestACallerThatLeavesBeforeATransaction(t *testing.T) {
+	w, l, all := fourFull(t, Options{}, PerMinute("rpm", 400))
+	w.advance(time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	read, sent := false, 0
+	w.db.SetHook(func(op memdynamo.Op) (bool, error) {
+		read = read || len(op.Keys) == 4
+		return true, nil
+	})
+	l.opts.Now = func() time.Time {
+		if read {
+			cancel()
+		}
+		return w.time()
+	}
+	l.store.Store = lateWrites{l.store.Store, func() { sent++ }}
+	if _, err := l.Acquire(ctx, all); !errors.Is(err, ErrUnavailable) || sent != 0 || !read {
+		t.Errorf("%v after %d transactions, read %v", err, sent, read)
+	}
+}

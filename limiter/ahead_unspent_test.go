@@ -14,6 +14,7 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 )
@@ -185,6 +186,36 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 			}
 			if c.late { // without another request
 				check.Equal(t, sl.Ended/1000, held.Load(), "ended unspent")
+			}
+		}))
+	}
+}
+
+// Others change the bucket before expired tokens of a period that is over are written. They still
+// count as expired.
+func TestLateQuotaOfAChangedBucketIsWritten(t *testing.T) {
+	for _, removed := range []string{"b_rpx_", "b_wcu_"} {
+		t.Run(removed, bubble(func(t *testing.T) {
+			w := newWorld(t)
+			l, other := w.process(Options{Ahead: 500 * time.Millisecond}), w.process(Options{})
+			w.advance(midnight(w).Sub(w.time()) - 4*time.Second)
+			req := asks(Costs{"rpd": 1, "rpx": 1}, Quota("rpd", 1000, Daily("")), Quota("rpx", 1000, Monthly(1, "")))
+			w.busy(l, req, 300)
+			held := l.desks.Of(acmeGPT).Left(0, "rpd", l.desks.Moment) / 1000
+			w.advance(3 * time.Second)
+			must(t, other, req)
+			w.advance(-2400 * time.Millisecond)
+			gone := item.Item{}
+			for attr := range w.db.Item(layout.BucketKey(l.namespace, acme, gpt, 0)) {
+				if strings.HasPrefix(attr, removed) {
+					gone[attr] = nil
+				}
+			}
+			w.edit(l, 0, gone)
+			w.pass(time.Minute)
+			synctest.Wait()
+			if ended := w.quotaOf(l).Ended / 1000; ended != held || held == 0 {
+				t.Errorf("%d of %d held tokens are written as expired", ended, held)
 			}
 		}))
 	}

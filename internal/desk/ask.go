@@ -10,10 +10,18 @@ import (
 // ask gets the answer of a bucket for an attempt.
 func (d *Desks) ask(ctx context.Context, k *Desk, t *Attempt) decide.Answer {
 	d.prepare(ctx, t)
+	answered := false
+	defer func() { // an observer may panic: its request has no lease to give the tokens back
+		if !answered && k.Leave(&t.Waiter) == decide.Answered && t.Answer.Result == decide.Granted {
+			d.dropped(ctx, t.Answer.Grant)
+		}
+	}()
 	t.effects = decide.Effects{}
 	k.Ask(&t.Waiter, ctx.Err() == nil, d.Moment, &t.effects)
 	d.carryOut(ctx, k, &t.effects)
-	return d.await(ctx, k, t)
+	a := d.await(ctx, k, t)
+	answered = true
+	return a
 }
 
 // errAbsent: the bucket of a part does not exist, and nothing was written.

@@ -86,9 +86,8 @@ type settling struct {
 	since int            // the serial number of the image
 	costs []table.Cost   // still to settle, none of them zero
 	gives table.Released // Declared and Ended, written besides
-	ends  bool           // late costs have expired unspent, and are written so
+	ends  bool           // late costs are written as expired
 	more  bool           // something is taken
-	plain bool           // the item is written without looking, and the write is not counted
 	// mended: a limit that is half written has explained a write that was rejected.
 	mended bool
 }
@@ -106,15 +105,12 @@ func (s *settling) known() bool {
 
 // write returns the next write to try, and whether it is a charge.
 func (s *settling) write(try int, now int64) (w item.Update, charges bool) {
-	released := s.gives
-	released.Back = s.costs
-	switch {
-	case s.more && s.image.Entity != "" && try < SettleAttempts:
+	if s.more && s.image.Entity != "" && try < SettleAttempts {
 		return table.Charge{Image: s.image, Costs: adjustable(s.image.State, s.costs), Now: now,
 			Lifetime: table.KeepLifetime, Slack: s.d.Settings.Slack, Force: true}.Plan().Update, true
-	case s.plain:
-		return table.AdjustUnmetered(s.key, s.costs), false
 	}
+	released := s.gives
+	released.Back = s.costs
 	return table.Release(s.key, released), false
 }
 
@@ -137,8 +133,8 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 		s.gives.Declared = nil
 		return false
 	}
-	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.plain {
-		s.image, s.plain = table.Shard{}, true
+	if unmetered := err != nil || b.State.Index(bucket.WCU) < 0; unmetered && !s.gives.Unmetered {
+		s.image, s.gives.Unmetered = table.Shard{}, true
 		return false
 	}
 	if left := current(b, s.costs); len(left) < len(s.costs) {
@@ -151,7 +147,7 @@ func (s *settling) refused(old item.Item, charged bool, now int64) (done bool) {
 	}
 	if !charged {
 		left := still(b, s.costs)
-		if len(left) == 0 || len(left) == len(s.costs) {
+		if len(left) == len(s.costs) || len(left)+len(s.gives.Ended) == 0 {
 			return true // the charged limits are not there any more
 		}
 		s.costs = left

@@ -14,6 +14,9 @@ import (
 // refused it. If the caller leaves in the meantime, the tokens that it then takes are given back.
 func (d *Desks) transact(ctx context.Context, writes []item.Write, tries *Attempt,
 	taken func() []decide.Grant) (grants []decide.Grant, refused *store.Canceled, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, &store.Failure{Kind: store.Unavailable, Op: "TransactWriteItems", Err: err}
+	}
 	caller, mine := d.within(ctx), &decide.Attempt{Calls: tries.Calls}
 	answer := make(chan error, 1)
 	d.background.Go(func() {

@@ -22,7 +22,7 @@ type Timed struct {
 	store.Store
 	observe func(context.Context, Event)
 	mu      sync.Mutex
-	trips   [tripsKept]time.Duration // of the last writes that were answered, a ring
+	trips   [tripsKept]time.Duration // durations of the last answered writes, a ring
 	n       int                      // writes that were answered
 	pace    pace
 }
@@ -68,8 +68,8 @@ func (c *Timed) report(ctx context.Context, key item.Key, err error) {
 
 // Took remembers how long an answered write took, whether it held or was refused.
 //
-// Typical is the median. It moves only when half of the last writes were slow. Late is half as much
-// again as four of five took. So three slow ones of fifteen change nothing, and four are enough to
+// The typical duration is the median. It moves only when half of the last writes were slow. A write is late
+// after half as much again as four of five took. So three slow ones of fifteen change nothing, and four are enough to
 // show that the table has become slow.
 //
 // Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is

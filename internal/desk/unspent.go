@@ -38,7 +38,7 @@ func (d *Desks) giveUnspent(k *Desk, shard int, pause time.Duration) {
 	s.ends = true
 	err := s.run(bounded, waitqueue.Taking{})
 	e := Event{Kind: Ahead, Name: n, Op: "give back", Err: err, Writes: 1, Ended: table.Negative(u.Costs)}
-	if kind := store.KindOf(err); kind != 0 && kind != store.Unknown { // a bucket that cannot be read is made anew
+	if kind := store.KindOf(err); kind != 0 && kind != store.Unknown { // an unreadable bucket is created again, full
 		if e.Writes, e.Ended = 0, nil; k.Unwritten(u, d.Moment) {
 			d.mindIn(pause, k, shard, min(2*pause, max(pause, longestPause)))
 		}

@@ -10,28 +10,9 @@ import (
 // filled up since its refill instant, the next charge would forgive the tokens taken; then use a
 // forced [Charge], which needs an image.
 //
-// The write counts on the item's meter. An item without a meter refuses it; use [AdjustUnmetered]
+// The write counts on the item's meter. An item without a meter refuses it; use [Released].Unmetered
 // then.
-func Adjust(key item.Key, costs []Cost) item.Update {
-	u := AdjustUnmetered(key, costs)
-	u.Add = appendWCU(u.Add)
-	u.If = item.All(u.If, item.Exists(namesOf(bucket.WCU).tokens))
-	return u
-}
-
-// AdjustUnmetered is [Adjust] for an item without a write meter, as other clients leave it: adding
-// to a missing meter would store half a limit.
-func AdjustUnmetered(key item.Key, costs []Cost) item.Update {
-	u := item.Update{Key: key}
-	cond := []item.Cond{item.Exists(item.AttrPK)}
-	for _, c := range costs {
-		if c.Milli != 0 {
-			cond = append(cond, formOf(c.Limit).adjust(&u, c)...)
-		}
-	}
-	u.If = item.All(cond...)
-	return u
-}
+func Adjust(key item.Key, costs []Cost) item.Update { return Release(key, Released{Back: costs}) }
 
 var chargeWCU = spend(namesOf(bucket.WCU).tokens, Cost{Limit: bucket.WCULimit(), Milli: bucket.WCUPerWrite})
 
@@ -43,12 +24,26 @@ type Released struct {
 	Declared   []Cost // reduces the held tokens declared in Generation, see [Ahead]
 	Ended      []Cost // expired unspent
 	Generation int64
+	// Unmetered: the item has no write meter, as other clients leave it. Adding to a missing meter would
+	// store half a limit.
+	Unmetered bool
 }
 
 // Release is [Adjust] for released tokens. With Declared, the write holds only in Generation;
 // without, in any generation.
 func Release(key item.Key, r Released) item.Update {
-	u := Adjust(key, r.Back)
+	u := item.Update{Key: key}
+	cond := []item.Cond{item.Exists(item.AttrPK)}
+	for _, c := range r.Back {
+		if c.Milli != 0 {
+			cond = append(cond, formOf(c.Limit).adjust(&u, c)...)
+		}
+	}
+	u.If = item.All(cond...)
+	if !r.Unmetered {
+		u.Add = appendWCU(u.Add)
+		u.If = item.All(u.If, item.Exists(namesOf(bucket.WCU).tokens))
+	}
 	for _, c := range r.Declared {
 		u.Add = append(u.Add, item.Attr{Name: namesOf(c.Limit.Name).held, Value: item.N(c.Milli)})
 	}

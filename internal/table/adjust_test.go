@@ -16,7 +16,7 @@ func TestSettlementsMoveOnlySettledTokens(t *testing.T) {
 		b := tenAt(sampleNow)
 		costs := append(tenCosts(milli), Cost{Limit: gone})
 		for name, u := range map[string]item.Update{"metered": Adjust(b.Key(), costs),
-			"unmetered": AdjustUnmetered(b.Key(), costs)} {
+			"unmetered": Release(b.Key(), Released{Back: costs, Unmetered: true})} {
 			after := applied(t, u, b.Item())
 			got := decode(t, after)
 			if sl := got.State.Slots[0]; sl.Tokens != 10_000-milli || sl.Used != 100_000+milli {

@@ -182,7 +182,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	return append(calls,
 		one("cold", cold.Plan(), used.Item()),
 		one("adjust", Adjust(used.Key(), adjust), used.Item()),
-		one("adjust unmetered", AdjustUnmetered(used.Key(), adjust), used.Item()),
+		one("adjust unmetered", Release(used.Key(), Released{Back: adjust, Unmetered: true}), used.Item()),
 		call{"split", Split(used, now), []item.Item{used.Item(), nil}},
 		call{"split of debt", Split(debt, now), []item.Item{debt.Item(), nil}},
 		one("recount", Recount(used, now), used.Item()),
