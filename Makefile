@@ -72,7 +72,7 @@ test: test-go test-cdk ## run the tests: pure, failure injection, conformance, e
 
 .PHONY: test-go
 test-go: $(EMULATORS) $(BROWSER) $(LOCAL) # all tests but those of the infrastructure, on both engines
-	@for m in $(TESTED); do (cd $$m && $(GOTEST) -timeout 15m $$(go list ./... | grep -v examples/beside)) || exit 1; done
+	@for m in $(TESTED); do (cd $$m && all=$$(go list ./...) && $(GOTEST) -timeout 15m $$(grep -v examples/beside <<<"$$all")) || exit 1; done
 
 .PHONY: test-race
 test-race: # the packages that start goroutines, and who has them started, under the race detector
@@ -82,7 +82,7 @@ test-race: # the packages that start goroutines, and who has them started, under
 LONG_PARTS  := beside release calendar prefetch simulation decide table fleet connections e2e
 .PHONY: test-long $(LONG_PARTS:%=long-%)
 test-long: test-race $(LONG_PARTS:%=long-%) # what takes minutes: the race detector, a release as its user gets it, and more random worlds, crashes and calls
-long-beside: # compiles a client of Redis, half a minute
+long-beside: # compiles a Redis client, which takes half a minute
 	cd examples && $(GOTEST) ./beside/...
 long-release:
 	$(GOTEST) -tags release -count=1 -timeout 30m ./infra/release

@@ -70,7 +70,7 @@ func (l *Limiter) acquire(ctx context.Context, req Request, tries *desk.Attempt)
 		}
 		tries = &desk.Attempt{}
 	}
-	req.Also = slices.Clone(req.Also) // the lease keeps it, and the caller may use its own again
+	req.Also = slices.Clone(req.Also) // the lease keeps it, and the caller may change its slice
 	got := l.take(ctx, parts, tries)
 	err = failure(got)
 	for _, p := range parts { // all, or the one that has failed
@@ -130,7 +130,7 @@ func (l *Limiter) portion(req Request) (p portion, err error) {
 		}
 	}
 	stored, err := storedLimits("Limits", req.Limits)
-	p.Limits = slices.Clone(req.Limits) // the caller may use its own again
+	p.Limits = slices.Clone(req.Limits) // the caller may change its slice
 	p.own = &inforce.Own{Limits: stored, Of: p.Limits}
 	return p, err
 }

@@ -65,7 +65,7 @@ func (l *Limiter) hold(le *Lease, wants []decide.Want, s *inflight.Lease) {
 		return
 	}
 	le.slots = s
-	le.request.Costs = maps.Clone(le.request.Costs) // for the event that gives slots back
+	le.request.Costs = maps.Clone(le.request.Costs) // for the event that reports returned slots
 	for i, p := range le.request.Also {
 		le.request.Also[i].Costs = maps.Clone(p.Costs)
 	}

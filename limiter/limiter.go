@@ -55,7 +55,7 @@ func newLimiter(s store.Store, namespaceID string, opts Options) *Limiter {
 	return l
 }
 
-// now is the time of the clock, within the range of epochs that an item can store.
+// now returns the clock's time, bounded to what an item can store.
 func (l *Limiter) now() int64 {
 	now := l.opts.Now()
 	if l.offset != nil {
@@ -161,7 +161,7 @@ func open(ctx context.Context, s store.Store, opts *Options) (*Limiter, error) {
 	}
 	l.configs.Found(l.now())
 	_, err = l.store.Write(ctx, desk.InVain(layout.BucketKey(id, "-", "-", 0)))
-	if store.KindOf(err) == store.Setup { // a table that does not answer is set up
+	if store.KindOf(err) == store.Setup { // a table that does not answer is no setup error
 		return nil, fmt.Errorf("%w: open: %w", ErrSetup, err)
 	}
 	return l, nil

@@ -104,7 +104,8 @@ type Options struct {
 	// system's clock. DynamoDB's answers contain the time in whole seconds. If the system's clock
 	// differs from it by more than that resolution explains, it is corrected, by a day at most. The
 	// first answer is trusted; after that, three in a row have to agree. If the system's clock is
-	// set, the correction ends. Observe is called for each change.
+	// set, the correction ends. Observe is called for each change. A time before 1970 counts as the
+	// beginning of 1970.
 	Now func() time.Time
 	// Observe is called for every event (see [Event]), with the context of the call, or the
 	// background context for changes of the clock. It is called synchronously, by several

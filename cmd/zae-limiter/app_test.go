@@ -19,7 +19,7 @@ func TestEmptyFlagsAreRefused(t *testing.T) {
 	for command, flags := range map[string]string{
 		"limits set -y rpm=5": "-e -r", "limits delete -y": "-e -r", "limits get": "-e -r", "limits list": "-e -r",
 		"limits reach": "-e -r", "disable -y": "-e -r", "enable -y": "-e -r", "usage": "-e -r --window",
-		"audit": "-e -r --before", "thresholds": "-e -r", "load --limit rpm=5": "-r --prefix --report",
+		"audit": "-e -r", "thresholds": "-e -r", "load --limit rpm=5": "-r --prefix --report",
 		"credit acme gpt-4 rpm=5": "--id", "raise acme gpt-4 rpm=5 --for 1": "--id",
 		"entity create bot": "--parent --metadata", "entity move bot --no-parent": "--parent",
 		"serve --http= --tls-cert x --tls-key x": "--tls-client-ca", "cost --rate 1": "--template", "replay": "--stack",

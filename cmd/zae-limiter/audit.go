@@ -44,7 +44,7 @@ func auditCommand(a *app) *cobra.Command {
 	named(cmd, &about, "about an entity", "about the limits of a resource")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "everything in the namespace")
 	between(cmd, &since, &until, "events")
-	cmd.Flags().StringVar(&before, "before", "", "continue after the event with this ID")
+	cmd.Flags().StringVar(&before, "before", "", "continue after the event with this ID; empty: from the newest")
 	cmd.Flags().IntVar(&most, "max", 100, "at most so many events; 0: all")
 	return cmd
 }

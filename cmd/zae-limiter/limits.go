@@ -30,8 +30,8 @@ type target struct {
 	everybody bool
 }
 
-// flags adds the flags of the scope. They are checked after the other arguments. A command that
-// must name its scope needs --everybody without one.
+// flags adds the flags of the scope. They are checked after the other arguments. With must, the
+// command needs a scope or --everybody.
 func (t *target) flags(must bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&t.everybody, "everybody", false, "everybody's default on everything, if no scope is named")
 	others := cmd.PreRunE

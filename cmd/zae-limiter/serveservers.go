@@ -86,7 +86,7 @@ func httpServer(service *envoylimit.Service, own *api, m *metrics) *http.Server 
 	return bounded(mux, 30*time.Second)
 }
 
-// bounded returns a server that cuts slow clients. It writes an answer for so long.
+// bounded returns a server that cuts slow clients. write bounds how long an answer may take.
 func bounded(h http.Handler, write time.Duration) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: write, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
@@ -96,7 +96,7 @@ func bounded(h http.Handler, write time.Duration) *http.Server {
 type server struct {
 	says, address string // says is the format of the line with the address
 	serve         func(net.Listener) error
-	stop          func(context.Context) error // when running requests are answered, or the context ends
+	stop          func(context.Context) error // returns when running requests are answered; the context ends the wait
 }
 
 func serverOf(says, address string, s *http.Server) server {

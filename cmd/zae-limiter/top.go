@@ -88,7 +88,7 @@ func topRounds(c *call, every time.Duration, most, rounds int, look func() (map[
 		before = now
 	}
 	if rounds == 0 && c.ctx.Err() != nil {
-		err = nil // Ctrl-C is its end
+		err = nil // Ctrl-C is how it ends
 	}
 	return answer{}, err
 }

@@ -7,7 +7,7 @@ import (
 
 // Refusing returns an address on this machine that refuses connections until the test ends. Its port is
 // that of a connection, so that no other program can listen there. The port of a closed listener is free:
-// of the programs that use this machine meanwhile, one may get it.
+// another program may take it.
 func Refusing(t testing.TB) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -66,6 +66,7 @@ const absentFor = 10_000
 // then may no longer deny, or the clock has been set back since.
 func (d decider) again(last int64) bool { return d.past(last, d.DenyFor) }
 
+// past reports whether ms have passed since an instant, or the clock has been set back since.
 func (d decider) past(last, ms int64) bool { return d.now-last >= ms || d.now < last }
 
 // seenAt returns when an image was seen. An image from a later time than now counts as the

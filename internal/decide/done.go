@@ -22,7 +22,7 @@ func (b *Bucket) Done(c *Call, out Outcome, clock func() Now, e *Effects) {
 	switch {
 	case c.Next == Meet:
 		k.met(c, out, now, e)
-	case out.Held && (c.Takes || c.Charges || c.Creates): // else it only adds denials, and brings an image
+	case out.Held && (c.Takes || c.Charges || c.Creates): // a look that only reports denials is handled like a refusal
 		k.taken(c, out.Image, now, e)
 		b.holds.Store(k.holds())
 	default:

@@ -59,8 +59,8 @@ type Settlement struct {
 	Image *table.Shard // with all of them; nil: it is unknown whether they were written
 }
 
-// Dues are the differences of a shard to settle alone. [Bucket.Due] follows when that has ended,
-// unless there are none.
+// Dues are the differences of a shard to settle alone. If there are any, [Bucket.Due] follows when
+// their write is over.
 type Dues struct {
 	Shard int
 	All   []*Difference

@@ -23,8 +23,8 @@ func (b *Bucket) HandOver(shard int, d *Difference, now Now) Dues {
 	return k.dues(shard, now)
 }
 
-// Due returns the differences that are due. ended says that a write has ended that settled
-// differences alone.
+// Due returns the differences that are due. ended reports that a write which settled differences
+// alone is over.
 func (b *Bucket) Due(shard int, ended bool, now Now) Dues {
 	k := b.lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (k *facts) rode(c *Call, unknown bool) {
 		c.lost = append(c.lost, c.rides...)
 	}
 	c.rides = nil
-	if n := c.denials.n; n > 0 && !unknown { // else they must not be counted twice
+	if n := c.denials.n; n > 0 && !unknown { // after an unknown outcome they may be counted already
 		k.denials.n, k.denials.since = k.denials.n+n, c.denials.since
 	}
 	c.denials = denials{}

@@ -59,7 +59,7 @@ func command(kind Kind, file string, port int) (*exec.Cmd, error) {
 		return nil, fmt.Errorf("emulator %q needs Java 17 or newer, which is %w: %w", kind, ErrNotInstalled, err)
 	}
 	dir := filepath.Dir(file)
-	// The second compiler of Java costs more processor time than it saves in runs of minutes.
+	// Java's optimizing compiler costs more processor time than it saves in runs of minutes.
 	cmd := exec.Command(java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx768m",
 		"-Djava.library.path="+filepath.Join(dir, "DynamoDBLocal_lib"), "-jar", file,
 		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))

@@ -228,7 +228,7 @@ func (h *Holding) written(a *asked, image table.Shard) {
 				periods: periodsOf(a.limits, image), rf: image.State.RF})
 		h.pass()
 	}
-	if image.Generation == h.generation { // which has not changed since Ask: no other charge could ask
+	if image.Generation == h.generation { // unchanged since Ask: only one charge asks at a time
 		for _, n := range a.delta {
 			if n.milli > 0 {
 				h.declared.add(n.limit, n.milli)

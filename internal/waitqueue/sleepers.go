@@ -157,8 +157,8 @@ type Taking struct {
 	Turn   int64
 }
 
-// TakingOf returns when all of a grant was taken, whose image shows the moment unless it was worked
-// out.
+// TakingOf returns when all tokens of a grant were taken: at the moment of its image, unless the image
+// was worked out.
 func TakingOf(image table.Shard, worked bool, turn int64) Taking {
 	if worked {
 		return Taking{Turn: turn}
