@@ -94,8 +94,7 @@ func (l *life) charge(b table.Shard, tokens, wait int64, change func(*table.Char
 	return l.do("charge", plan.Update)
 }
 
-// play creates the bucket, charges it, changes its limits, then splits and merges it. At last a shard is
-// lost, and restored.
+// play creates the bucket, charges it, changes its limits, splits and merges it, and restores a lost shard.
 func (l *life) play() {
 	b := l.splits(l.changes(l.charges()))
 	b = l.transact("split again", table.Split(b, l.now))[0]

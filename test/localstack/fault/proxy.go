@@ -17,6 +17,7 @@ import (
 
 	smithytime "github.com/aws/smithy-go/time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
@@ -29,7 +30,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	address string
-	held    []net.Conn   // both ends of a connection, so that no other program gets the port while it is down
+	release func()       // the port, which no other program gets while the proxy is down
 	server  *http.Server // nil while down
 	rules   []*Rule
 	random  *rand.Rand
@@ -69,19 +70,12 @@ func (p *Proxy) Up() error {
 		return nil
 	}
 	l, err := net.Listen("tcp", p.address)
+	if err == nil && p.release == nil {
+		p.address = l.Addr().String()
+		p.release, err = check.Hold(l)
+	}
 	if err != nil {
 		return fmt.Errorf("fault proxy: %w", err)
-	}
-	if p.held == nil {
-		p.address = l.Addr().String()
-		client, err := net.Dial("tcp", p.address)
-		if err != nil {
-			return fmt.Errorf("fault proxy: %w", err)
-		}
-		server, err := l.Accept()
-		if p.held = []net.Conn{client, server}; err != nil {
-			return fmt.Errorf("fault proxy: %w", err)
-		}
 	}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
 	go p.server.Serve(l)
@@ -101,9 +95,7 @@ func (p *Proxy) Down() {
 // Stop ends the proxy.
 func (p *Proxy) Stop() {
 	p.Down()
-	for _, c := range p.held {
-		_ = c.Close()
-	}
+	p.release()
 	p.client.CloseIdleConnections()
 }
 

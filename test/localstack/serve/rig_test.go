@@ -135,18 +135,14 @@ func (p *process) answers(t *testing.T, url string) {
 	}
 }
 
-// freePort returns a port for a program of the test. Others do not get it before, or after: it is that of a
-// connection, too.
+// freePort returns a port for a program of the test, which no other program gets before or after.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	defer func() { _ = l.Close() }()
-	client, err := net.Dial("tcp", l.Addr().String())
+	release, err := check.Hold(l)
 	check.Must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	server, err := l.Accept()
-	check.Must(t, err)
-	t.Cleanup(func() { _ = server.Close() })
+	t.Cleanup(release)
 	return l.Addr().(*net.TCPAddr).Port
 }
