@@ -20,8 +20,8 @@ import (
 const maxDepth = 16
 
 // storedMap returns metadata as it is stored, or a map at a path in it. Accepted values are
-// strings, booleans, whole numbers, finite floats, json.Number, nil, and maps and
-// slices (map[string]any, []any, []string) of them.
+// strings, booleans, whole numbers, finite floats, json.Number, nil, and maps and slices
+// (map[string]any, []any, []string) of them.
 func storedMap(path string, m map[string]any, depth int) (item.Item, error) {
 	out := make(item.Item, len(m))
 	for k, v := range m {

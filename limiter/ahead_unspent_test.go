@@ -115,32 +115,32 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 	unknown, down := failure(store.Unknown), failure(store.Unavailable)
 	thrice, sixTimes := strings.Repeat("[0 false unavailable]", 3), strings.Repeat("[0 false setup]", 6)
 	for name, c := range map[string]struct {
-		applies bool
-		err     error
-		late    bool   // the day has ended meanwhile, and others have begun the next
-		back    bool   // the tokens are available again in the end
-		told    string // for each attempt: the writes, whether all held tokens ended with them, the outcome
+		applies  bool
+		err      error
+		late     bool   // the day has ended meanwhile, and others have begun the next
+		back     bool   // the tokens are available again in the end
+		reported string // for each attempt: the writes, whether all held tokens ended with them, the outcome
 	}{
-		"written":                    {applies: true, back: true, told: "[1 true ok]"},
-		"written, the answer lost":   {applies: true, err: unknown, back: true, told: "[1 true unknown]"},
-		"not written, nobody knows":  {err: unknown, told: "[1 true unknown]"},
-		"not written, sent again":    {err: down, back: true, told: thrice + "[1 true ok]"},
-		"met a transaction":          {err: failure(store.Conflict), back: true, told: "[1 true ok]"},
-		"not allowed for a while":    {err: failure(store.Setup), back: true, told: sixTimes + "[1 true ok]"},
-		"too late":                   {applies: true, late: true, told: "[1 true ok]"},
-		"not written until too late": {err: down, late: true, told: "[1 true ok]"},
+		"written":                         {applies: true, back: true, reported: "[1 true ok]"},
+		"written, the answer lost":        {applies: true, err: unknown, back: true, reported: "[1 true unknown]"},
+		"not written, outcome unknown":    {err: unknown, reported: "[1 true unknown]"},
+		"not written, sent again":         {err: down, back: true, reported: thrice + "[1 true ok]"},
+		"met a transaction":               {err: failure(store.Conflict), back: true, reported: "[1 true ok]"},
+		"not allowed for a while":         {err: failure(store.Setup), back: true, reported: sixTimes + "[1 true ok]"},
+		"written after the day ended":     {applies: true, late: true, reported: "[1 true ok]"},
+		"not written before the day ends": {err: down, late: true, reported: "[1 true ok]"},
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			w := newWorld(t)
 			var mu sync.Mutex // each attempt has its own goroutine
-			var told strings.Builder
+			var reported strings.Builder
 			var held atomic.Int64
 			l := w.process(Options{Ahead: 500 * time.Millisecond, Timeout: 2 * time.Second,
 				Observe: only(EventAhead, func(e Event) {
 					if held.Load() > 0 && e.Taken == nil {
 						outcome := Event{Kind: EventAcquire, Err: e.Err}.Outcome()
 						mu.Lock()
-						fmt.Fprintf(&told, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held.Load(), outcome)
+						fmt.Fprintf(&reported, "[%d %v %s]", e.Writes, e.Ended["rpd"] == held.Load(), outcome)
 						mu.Unlock()
 					}
 					if e.Entity != acme || e.Resource != gpt || len(e.Ended) == 0 && e.Ended != nil {
@@ -174,7 +174,7 @@ func TestUnspentQuotaIsGivenBackOnce(t *testing.T) {
 				synctest.Wait()
 			}
 			w.db.SetHook(nil)
-			check.Equal(t, told.String(), c.told, "told")
+			check.Equal(t, reported.String(), c.reported, "reported")
 			sl := w.quotaOf(l)
 			switch left := sl.Tokens / 1000; {
 			case c.late && left != quota-1:

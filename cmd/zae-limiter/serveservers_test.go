@@ -21,7 +21,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/limitertest"
 )
 
-// piped is a listener of connections in memory. They do not hold up the clock of a bubble.
+// piped is a listener of connections in memory. With bufconn of gRPC, requests in a bubble time out
+// under the race detector.
 type piped struct {
 	address string
 	dialed  chan net.Conn

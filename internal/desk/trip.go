@@ -68,9 +68,9 @@ func (c *Timed) report(ctx context.Context, key item.Key, err error) {
 
 // Took remembers how long an answered write took, whether it held or was refused.
 //
-// The typical duration is the median. It moves only when half of the last writes were slow. A write is late
-// after half as much again as four of five took. So three slow ones of fifteen change nothing, and four are enough to
-// show that the table has become slow.
+// The typical duration is the median. It moves only when half of the last writes were slow. A write
+// is late after half as much again as four of five took. So three slow ones of fifteen change
+// nothing, and four are enough to show that the table has become slow.
 //
 // Example: 4, 5, 4, 900 and 5 ms are typically 5 ms, and as the fourth of them is 5, a write is
 // late after 7.5 ms.

@@ -84,9 +84,9 @@ func TestFailedConnectionsSendNothing(t *testing.T) {
 	}
 	for call, do := range calls {
 		for name, db := range map[string]store.Store{
-			"nobody listens": open("http://" + check.Refusing(t)),
-			"no such host":   open("http://db", dial(&net.DNSError{Err: "no such host", IsNotFound: true})),
-			"no answer":      open("http://db", dial(os.ErrDeadlineExceeded)),
+			"no server listens": open("http://" + check.Refusing(t)),
+			"no such host":      open("http://db", dial(&net.DNSError{Err: "no such host", IsNotFound: true})),
+			"no answer":         open("http://db", dial(os.ErrDeadlineExceeded)),
 			"dead proxy": open("http://db", func(o *dynamodb.Options) {
 				proxy, _ := url.Parse("http://" + check.Refusing(t))
 				o.HTTPClient = &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}
