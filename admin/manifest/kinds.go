@@ -61,6 +61,7 @@ import (
 	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/calendar"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/internal/yamldoc"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
@@ -146,7 +147,7 @@ func (l *limit) quotaOf(name string) (limiter.Limit, error) {
 	var err error
 	if l.Capacity != nil {
 		n = *l.Capacity
-	} else if n, err = limiter.ParseAmount(*l.Tokens); err != nil {
+	} else if n, err = validate.AmountOf(name, *l.Tokens); err != nil {
 		return wrong("has an amount: %w", err)
 	}
 	at, ways := limiter.Calendar(""), 0
@@ -222,14 +223,15 @@ func (l *limit) inFlight(name string) (limiter.Limit, error) {
 // parseAt reads a limit with an @: "1000" and "daily Europe/Berlin", or "$500" and "monthly", and
 // "20" and "in-flight/2m".
 func parseAt(name, amount, when string) (limiter.Limit, error) {
-	n, err := limiter.ParseAmount(amount)
+	epoch, slots := strings.CutPrefix(when, "in-flight/")
+	if slots && strings.HasPrefix(amount, "$") {
+		return limiter.Limit{}, notWhole("amount", amount)
+	}
+	n, err := validate.AmountOf(name, amount)
 	if err != nil {
 		return limiter.Limit{}, err
 	}
-	if epoch, ok := strings.CutPrefix(when, "in-flight/"); ok {
-		if strings.HasPrefix(amount, "$") {
-			return limiter.Limit{}, notWhole("amount", amount)
-		}
+	if slots {
 		d, err := ParsePeriod(epoch)
 		if err != nil {
 			return limiter.Limit{}, err

@@ -11,7 +11,7 @@ import (
 
 func TestQuotasInManifests(t *testing.T) {
 	for text, want := range map[string]limiter.Limit{
-		"{amount: $5, reset: monthly Asia/Tokyo}":      limiter.Quota("q", limiter.USD(5), limiter.Monthly(1, "Asia/Tokyo")),
+		"{amount: '5', reset: monthly Asia/Tokyo}":     limiter.Quota("q", 5, limiter.Monthly(1, "Asia/Tokyo")),
 		"{capacity: 10, reset: '0 0 L * *'}":           limiter.Quota("q", 10, limiter.Monthly(31, "")),
 		"{capacity: 10, soft: true}":                   limiter.PerMinute("q", 10).AsSoft(),
 		"{capacity: 10, soft: true, reset: daily}":     limiter.Quota("q", 10, limiter.Daily("")).AsSoft(),
@@ -58,6 +58,7 @@ func TestQuotasInManifests(t *testing.T) {
 	)
 	for text, want := range map[string]string{
 		"{amount: $5.1234567, reset: daily}":                                    amount,
+		"{amount: $5, reset: daily}":                                            `the name "q" counts no dollars`,
 		"{amount: 5}":                                                           ways,
 		"{capacity: 5, amount: 5, reset: daily}":                                one,
 		"{capacity: 5, reset: daily, reset_after_seconds: 5}":                   ways,

@@ -79,6 +79,7 @@ func TestParseLimit(t *testing.T) {
 		"rpm=5/xd":                       `period "xd"` + days,
 		"rpd=x@daily":                    `amount is "x"` + amount,
 		"rpd=0@daily":                    `Limit "rpd" Capacity is 0` + tokens,
+		"rpd=$5@daily":                   `amount is "$5", want a whole number: the name "rpd" counts no dollars`,
 		"rpd=5@at 5":                     `calendar "at 5": want five fields, minute, hour, day of month`,
 		"jobs=5@in-flight/x":             `period "x"` + units,
 		"jobs=5@in-flight/3s":            `Limit "jobs" Period is 3s, want an epoch of a whole number of seconds from 5s to 10m0s`,

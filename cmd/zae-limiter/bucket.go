@@ -146,12 +146,12 @@ func creditCommand(a *app) *cobra.Command {
 func amountsIn(c *cobra.Command, texts []string, tokens limiter.Costs) error {
 	for _, text := range texts {
 		name, number, _ := strings.Cut(text, "=")
-		n, err := limiter.ParseAmount(number)
-		if _, twice := tokens[name]; err != nil || twice {
+		if _, twice := tokens[name]; number == "" || twice {
 			return usage(c, "%q: want LIMIT=AMOUNT, each limit once, like tpm=5000 or budget=$50", text)
 		}
-		if strings.HasPrefix(number, "$") && !validate.InDollars(name) {
-			return usage(c, "%q: limit %q counts no dollars by its name, want a whole number", text, name)
+		n, err := validate.AmountOf(name, number)
+		if err != nil {
+			return usage(c, "%q: %v", text, err)
 		}
 		tokens[name] = n
 	}

@@ -40,6 +40,15 @@ func Amount(limit string, quota bool, tokens int64) string {
 	return strconv.FormatInt(tokens, 10)
 }
 
+// AmountOf is ParseAmount for a limit, whose name decides whether it may be dollars.
+func AmountOf(limit, text string) (int64, error) {
+	if strings.HasPrefix(text, "$") && !InDollars(limit) {
+		return 0, Invalid("amount", text, fmt.Sprintf(
+			"a whole number: the name %q counts no dollars (budget, usd, dollars, money and spend do)", limit))
+	}
+	return ParseAmount(text)
+}
+
 // ParseAmount is limiter.ParseAmount.
 func ParseAmount(text string) (int64, error) {
 	const accepted = "a whole number, or dollars with at most six digits behind the point, like $12.50"
