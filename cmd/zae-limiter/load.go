@@ -42,7 +42,8 @@ took, and what it cost. It writes to the table: to buckets of the entities load-
 load-2, ... on the resource load, by default.
 
 Requests do not wait for earlier ones to be answered. Each is made by one of --processes
-limiters that share nothing but the table.
+limiters that share nothing but the table. If the first 20 requests are all refused for a
+reason that lasts, such as missing limits, no more are made.
 
 The exit status is 3 if more was admitted in any window of time than the limits allow,
 even by one token. A grant counts in a window only if its whole call lies in it, so every

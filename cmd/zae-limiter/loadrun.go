@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,18 +113,35 @@ type outcome struct {
 	clocksKnown bool          // apart is known
 }
 
-// run makes the requests, and starts no more when ctx is done.
+// mostRefused is after how many requests a run ends if all were refused, and others would be too.
+const mostRefused = 20
+
+// lasts reports whether the reason for a refusal lasts, like a limit that is missing.
+func lasts(err error) bool {
+	return err != nil && !slices.ContainsFunc([]error{limiter.ErrLimited, limiter.ErrUnavailable, limiter.ErrUnknown},
+		func(passes error) bool { return errors.Is(err, passes) })
+}
+
+// run makes the requests, and starts no more when ctx is done, or if the first are all refused.
 func (f *fleet) run(ctx context.Context, shown *progress) outcome {
 	random := rand.New(rand.NewPCG(f.plan.Seed, 0))
 	at := arrivals(f.plan.Arrivals, f.plan.Rate, f.plan.Duration, random)
 	entities := loadcheck.Zipf(f.plan.Entities, f.plan.Skew)
 	samples := make([]sample, len(at))
-	var admitted, denied, failures atomic.Int64
+	var mu sync.Mutex
+	var answered loadSecond
+	refused := 0
 	shown.say(func() string {
-		return fmt.Sprintf("%d of %d asked: %d admitted, %d denied, %d failed",
-			admitted.Load()+denied.Load()+failures.Load(),
-			len(at), admitted.Load(), denied.Load(), failures.Load())
+		mu.Lock()
+		defer mu.Unlock()
+		return fmt.Sprintf("%d of %d asked: %d admitted, %d denied, %d failed", answered.Offered, len(at),
+			answered.Admitted, answered.Denied, answered.Failed)
 	})
+	hopeless := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return refused >= mostRefused && refused == answered.Offered
+	}
 	begin := time.Now()
 	var all sync.WaitGroup
 	made := 0
@@ -131,20 +149,17 @@ func (f *fleet) run(ctx context.Context, shown *progress) outcome {
 		s := &samples[i]
 		s.entity = entities.Draw(random)
 		l := f.limiters[random.IntN(len(f.limiters))]
-		if ctx.Err() != nil || smithytime.SleepWithContext(ctx, time.Until(begin.Add(due))) != nil {
+		if ctx.Err() != nil || smithytime.SleepWithContext(ctx, time.Until(begin.Add(due))) != nil || hopeless() {
 			break
 		}
 		made++
 		all.Go(func() {
 			s.late = time.Since(begin) - due
 			f.ask(ctx, l, s, begin)
-			switch {
-			case s.err == nil:
-				admitted.Add(1)
-			case errors.Is(s.err, limiter.ErrLimited):
-				denied.Add(1)
-			default:
-				failures.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			if answered.count(s.err); lasts(s.err) {
+				refused++
 			}
 		})
 	}

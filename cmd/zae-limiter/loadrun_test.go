@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/limiter"
 	"github.com/zeroae/zae-limiter-go/limitertest"
@@ -69,6 +70,28 @@ func TestLoadIsInterrupted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// If the first requests are all refused for a reason that lasts, no more are made.
+func TestLoadEndsIfAllIsRefused(t *testing.T) {
+	p := tenASecond
+	p.Limits, p.Duration = nil, time.Hour
+	onFleet(t, p, func(t *testing.T, table *limitertest.Table, fleet *fleet) {
+		got := fleet.run(t.Context(), startProgress(io.Discard, false))
+		check.Equal(t, len(got.samples), mostRefused, "requests, no limits")
+	})
+	p.Entities, p.Duration = 2, 10*time.Second
+	onFleet(t, p, func(t *testing.T, table *limitertest.Table, fleet *fleet) {
+		check.Must(t, table.Admin("").SetLimits(t.Context(), admin.Scope{Entity: "load-2"}, limiter.PerDay("rpd", 5)))
+		got := fleet.run(t.Context(), startProgress(io.Discard, false))
+		check.Equal(t, len(got.samples), 100, "requests, one of two entities has limits")
+	})
+	p.Limits = tenASecond.Limits
+	onFleet(t, p, func(t *testing.T, table *limitertest.Table, fleet *fleet) {
+		table.Trouble(limitertest.Trouble{Err: limiter.ErrUnavailable})
+		got := fleet.run(t.Context(), startProgress(io.Discard, false))
+		check.Equal(t, len(got.samples), 100, "requests, table down")
+	})
 }
 
 // A load test that is interrupted before it has asked anything has no result.

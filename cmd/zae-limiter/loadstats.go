@@ -51,6 +51,19 @@ type loadSecond struct {
 	P50MS, P99MS                      float64
 }
 
+// count counts a request by its result.
+func (s *loadSecond) count(err error) {
+	s.Offered++
+	switch {
+	case err == nil:
+		s.Admitted++
+	case errors.Is(err, limiter.ErrLimited):
+		s.Denied++
+	default:
+		s.Failed++
+	}
+}
+
 // summarize computes the figures of a run. An error means that the run cannot be checked.
 func summarize(p loadPlan, o outcome) (loadResult, error) {
 	r := loadResult{
@@ -102,16 +115,7 @@ func binned(p loadPlan, samples []sample, width time.Duration) []loadSecond {
 	sent := make([][]time.Duration, len(bins))
 	for _, s := range samples {
 		at := min(int(s.start/width), len(bins)-1)
-		bin := &bins[at]
-		bin.Offered++
-		switch {
-		case s.err == nil:
-			bin.Admitted++
-		case errors.Is(s.err, limiter.ErrLimited):
-			bin.Denied++
-		default:
-			bin.Failed++
-		}
+		bins[at].count(s.err)
 		if s.calls {
 			sent[at] = append(sent[at], s.end-s.start)
 		}
