@@ -167,7 +167,10 @@ func listed[T any](p *shownPage, n int, seq iter.Seq2[T, error]) (out []T, more 
 			return out, true
 		}
 		if err != nil {
-			p.Problems = append(p.Problems, harmless(plain(err.Error())))
+			// Each list reports a wrong name.
+			if problem := harmless(plain(err.Error())); !slices.Contains(p.Problems, problem) {
+				p.Problems = append(p.Problems, problem)
+			}
 			continue
 		}
 		out = append(out, v)

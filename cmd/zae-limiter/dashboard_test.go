@@ -145,6 +145,9 @@ func TestDashboardGoesOn(t *testing.T) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}
 	}
+	if _, text := askPage(t, h, http.MethodGet, "localhost", "/?entity=a%00b"); strings.Count(text, "Entity is") != 1 {
+		t.Errorf("a wrong name is not reported once:\n%s", text)
+	}
 	s.table.Fail(limiter.ErrUnavailable)
 	w, text := askPage(t, h, http.MethodGet, "localhost", "/?entity=acme")
 	if w.Code != http.StatusOK || strings.Count(text, "Nothing there.") != 4 ||
