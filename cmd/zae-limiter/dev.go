@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -208,10 +209,14 @@ func (a *app) within(ctx context.Context, env []string, command []string) error 
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env = append(os.Environ(), env...)
 	err := cmd.Run()
-	switch code := cmd.ProcessState.ExitCode(); {
-	case code > 0:
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code := exit.ExitCode()
+		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+			code = 128 + int(s.Signal()) // like a shell
+		}
 		return &exitError{fmt.Errorf("%s: %w", command[0], err), code}
-	case code == 0 && errors.Is(err, ctx.Err()): // it succeeded, even if it was interrupted
+	}
+	if cmd.ProcessState.ExitCode() == 0 && errors.Is(err, ctx.Err()) { // it succeeded, even if it was interrupted
 		return nil
 	}
 	return err

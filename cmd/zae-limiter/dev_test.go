@@ -152,7 +152,7 @@ func TestDevRunsACommand(t *testing.T) {
 		t.Errorf("exit status 1: %s", errs)
 	}
 	s.says(failed, "dev --no-functions --engine dynoxide --emulators "+folder+" -- no-such-command", "no-such-command")
-	_, errs = s.run(failed, dev(folder, "--no-functions", "--", "sh", "-c", "kill -9 $$")...)
+	_, errs = s.run(128+9, dev(folder, "--no-functions", "--", "sh", "-c", "kill -9 $$")...)
 	if !strings.Contains(errs, "killed") {
 		t.Errorf("killed: %s", errs)
 	}
