@@ -144,11 +144,11 @@ func (a *app) runServers(ctx context.Context, all ...server) error {
 			return err
 		}
 		defer func() { _ = l.Close() }() // if another cannot listen
-		a.say(s.says, l.Addr())
 		listens[i] = l
 	}
 	ended := make(chan error, len(all))
 	for i, s := range all {
+		a.say(s.says, listens[i].Addr())
 		go func() { ended <- s.serve(listens[i]) }()
 	}
 	var failed error

@@ -156,3 +156,14 @@ func TestServeKeepsClientsThatAreThere(t *testing.T) {
 		})
 	}
 }
+
+// Servers report their addresses only if all of them listen.
+func TestNoServerReportsIfOneCannotListen(t *testing.T) {
+	var errs strings.Builder
+	a := &app{errs: &errs, listener: func(_, address string) (net.Listener, error) {
+		return newPiped(address), map[string]error{"taken": syscall.EADDRINUSE}[address]
+	}}
+	err := a.runServers(t.Context(), server{says: "gRPC on %s"}, server{says: "HTTP on %s", address: "taken"})
+	check.Is(t, err, syscall.EADDRINUSE, "error")
+	check.Equal(t, errs.String(), "", "reported")
+}
