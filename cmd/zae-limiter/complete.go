@@ -14,8 +14,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/admin"
 )
 
-// Names to complete come from the table. A completion takes at most two seconds, and offers at most
-// a hundred names.
+// Names to complete come from the table. A completion takes at most two seconds, or --timeout, and
+// offers at most a hundred names.
 const (
 	completionTime = 2 * time.Second
 	mostOffered    = 100
@@ -123,7 +123,10 @@ type lister func(c *call, offer func(name string, err error) bool)
 // offers completes the names of a list.
 func (a *app) offers(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		if !cmd.Flags().Changed("timeout") {
+			a.timeout = completionTime
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
 		defer cancel()
 		found := map[string]bool{}
 		t, err := a.open(ctx)

@@ -41,9 +41,10 @@ func TestBashCompletes(t *testing.T) {
 	}
 	var in, want strings.Builder
 	in.WriteString("source <(zae-limiter completion bash)" + enter)
+	patient := strings.NewReplacer("zae-limiter ", "zae-limiter --timeout 5m ") // the default is two seconds
 	for _, line := range lines {
-		in.WriteString(line[0] + toStart + "echo " + enter)
-		want.WriteString(line[1] + "\n")
+		in.WriteString(patient.Replace(line[0]) + toStart + "echo " + enter)
+		want.WriteString(patient.Replace(line[1]) + "\n")
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile", "-i")
 	cmd.Env = append(s.env, "PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"), "TERM=dumb")
