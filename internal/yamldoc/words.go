@@ -22,7 +22,11 @@ func worded(err error) Mistake {
 		return Mistake{0, strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	line, _ := strconv.Atoi(found[1] + found[2] + found[3]) // exactly one of them has digits
-	return Mistake{line, err.Error()[len(found[0]):]}
+	text := err.Error()[len(found[0]):]
+	if strings.Contains(text, "as a map key") {
+		text = "found a list or a mapping as a key, want text"
+	}
+	return Mistake{line, text}
 }
 
 // Found describes the content of a node, for a mistake.

@@ -43,6 +43,16 @@ func TestRead(t *testing.T) {
 	check.Deep(t, s.Books[2].Lines, Lines{"": 4, "title": 5, "pages": 2, "x-note": 6}, "lines of the third")
 }
 
+// A key that is not a scalar is a mistake in the words of the document.
+func TestKeysAreText(t *testing.T) {
+	for _, text := range []string{"\n? [a]\n: 1", "books: []\n{a: b}: 1", "books:\n- {[a]: 1}"} {
+		for _, into := range []any{new(shelf), new(map[string]any)} {
+			check.Slices(t, Read([]byte(text), into, Options{}),
+				[]Mistake{{2, "found a list or a mapping as a key, want text"}}, "%q", text)
+		}
+	}
+}
+
 // What may stand there keeps null, also in a list: it is data, not an item that was forgotten.
 func TestNullInData(t *testing.T) {
 	var data map[string]any

@@ -24,7 +24,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"\ndescriptors: []":                   "2: domain is empty, want the name of a domain",
 		"domain: []":                          "1: domain: found a list, want text",
 		"domain: a\nextra: 1":                 `2: "extra" is not known here, accepted are domain, descriptors`,
-		"domain: a\n? [x]\n: 1":               `2: cannot use '[]interface {}{"x"}' as a map key; try decoding into yaml.Node`,
+		"domain: a\n? [x]\n: 1":               "2: found a list or a mapping as a key, want text",
 		"domain: a\n~: 1":                     `2: the key is null; in quotes it is a name: "~"`,
 		"domain: a\ndomain: b":                `2: "domain" is there already, in line 1`,
 		"domain: a\n---\ndomain: b":           "2: more than one document",
