@@ -121,7 +121,7 @@ func replay(rows []traceRow) replayed {
 	who := byWeight()
 	for i := 0; ; i++ {
 		row := rows[i%len(rows)]
-		at := time.Duration(float64(row.at+span*time.Duration(i/len(rows))) / speedup)
+		at := time.Duration((float64(row.at) + float64(span)*float64(i/len(rows))) / speedup) // centuries fit
 		if at > playTime {
 			out.rows = min(i, len(rows))
 			return out

@@ -53,6 +53,7 @@ func TestReplayFillsTheTime(t *testing.T) {
 		{"an hour, as fast as the rate allows", spread(20_000, time.Hour)},
 		{"a short one, again and again", spread(1000, time.Hour)},
 		{"one row", spread(1, time.Hour)},
+		{"centuries", spread(2, 290*365*24*time.Hour)},
 		{"a dense one, slowed down", spread(10_000, 10*time.Second)},
 	} {
 		got := replay(c.rows).requests
