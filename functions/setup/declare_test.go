@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,31 @@ func TestManifestsAreApplied(t *testing.T) {
 		}
 	}
 	check.Equal(t, n, 7)
+}
+
+// The role of the stack allows queries of the indexes, and none of the table. Manifests need every
+// index: a description that is not declared any more is deleted only if its entity has no children.
+func TestManifestsQueryEveryIndexAndNothingElse(t *testing.T) {
+	h, db := rig(t)
+	const described = "namespace: default\nentities: {org: {name: Org}, acme: {parent: org, " +
+		"resources: {gpt-4: {limits: {tpm: {capacity: 90000}}}}}}\n"
+	ask(t, h, declaring(cfn.RequestCreate, someLimits))
+	l, err := limiter.Open(t.Context(), twin{Lister: db}, "limits", nil)
+	check.Must(t, err)
+	check.Must(t, check.Err(l.Acquire(t.Context(), limiter.Request{Entity: "acme", Resource: "gpt-4",
+		Costs: limiter.Costs{"tpm": 1}})))
+	var queried []string
+	db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
+		if op.Name == memdynamo.Query {
+			queried = append(queried, op.Query.Index)
+		}
+		return true, nil
+	})
+	for _, manifest := range []string{described, someLimits, otherLimits} {
+		ask(t, h, declaring(cfn.RequestUpdate, manifest))
+	}
+	slices.Sort(queried)
+	check.Equal(t, fmt.Sprint(slices.Compact(queried)), "[GSI1 GSI2 GSI3 GSI4]")
 }
 
 // Another process applies a manifest at the same time, once. Then the deployment plans again.

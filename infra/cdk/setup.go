@@ -103,13 +103,9 @@ func (l *Limiter) setupStatements() []statement {
 		records := under(allow(actions, l.Table.TableArn()), "*"+layout.SystemPKSuffix)
 		return []statement{look, records}
 	}
-	var lists []*string
-	for _, index := range []string{layout.IndexGSI2, layout.IndexGSI3, layout.IndexGSI4} { // these list buckets
-		lists = append(lists, jsii.String(*l.Table.TableArn()+"/index/"+index))
-	}
 	return []statement{
 		look,
 		allow(append(actions, "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"), l.Table.TableArn()),
-		allow(queryActions, lists...),
+		allow(queryActions, l.indexArns()...), // buckets, and the children of entities to delete
 	}
 }
