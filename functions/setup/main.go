@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -41,8 +42,10 @@ func newResource(getenv func(string) string, log *slog.Logger) (cfn.CustomResour
 // accepts answers of 4 KB, and shows nothing of a longer one.
 const maxReason = 3000
 
-// answered sends the result of a request to CloudFormation.
+// answered sends the result of a request to CloudFormation. An answer that is not taken fails the
+// invocation before its end, and Lambda repeats the request.
 func answered(h *handler) cfn.CustomResourceLambdaFunction {
+	http.DefaultClient.Timeout = margin - time.Second // LambdaWrap uses it, and nothing else here does
 	return cfn.LambdaWrap(func(ctx context.Context, e cfn.Event) (string, map[string]any, error) {
 		id, data, err := h.Handle(ctx, e)
 		if err != nil {

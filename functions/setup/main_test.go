@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-lambda-go/cfn"
 
@@ -55,4 +57,32 @@ func TestAnswersAreNeverTooLong(t *testing.T) {
 			t.Errorf("log %.200s", log.String())
 		}
 	}
+}
+
+// silence is a server that never answers.
+type silence struct{}
+
+func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// An answer that CloudFormation does not take ends before the invocation does. Lambda then repeats
+// the request, while CloudFormation still waits.
+func TestAnUnansweredReportFailsTheInvocationInTime(t *testing.T) {
+	before := *http.DefaultClient
+	defer func() { *http.DefaultClient = before }()
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := rig(t)
+		report := answered(h)
+		http.DefaultClient.Transport = silence{}
+		end := time.Now().Add(margin)
+		ctx, cancel := context.WithDeadline(t.Context(), end.Add(time.Minute))
+		defer cancel()
+		e := event(cfn.RequestUpdate, "default")
+		e.ResponseURL = "http://cloudformation"
+		if _, err := report(ctx, e); err == nil || time.Now().After(end) {
+			t.Errorf("%v after %v: %v", time.Since(end), end, err)
+		}
+	})
 }
