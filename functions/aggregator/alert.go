@@ -136,7 +136,8 @@ func (t *target) outcome(status int, answer []byte) error {
 		return nil
 	}
 	err := fmt.Errorf("%s answers %d: %.500q", t.arn, status, answer)
-	for _, lasting := range []string{"NotFound", "AccessDenied", "AuthorizationError"} {
+	for _, lasting := range []string{"NotFound", "AccessDenied", "AuthorizationError", "KMSDisabled", "KMSInvalidState",
+		"InvalidParameter", "InvalidArgument", "ValidationException"} {
 		if status < http.StatusInternalServerError && strings.Contains(string(answer), lasting) {
 			return fmt.Errorf("%w: %w", streams.ErrAlertRefused, err)
 		}

@@ -183,6 +183,13 @@ func TestOnlyReportedSuccessesSucceed(t *testing.T) {
 		{"throttled", topic, says(429, `<Code>Throttled</Code>`), again},
 		{"no such topic", topic, says(404, `<Code>NotFound</Code>`), refused},
 		{"forbidden", topic, says(403, `<Code>AuthorizationError</Code>`), refused},
+		{"its key is disabled", topic, says(400, `<Code>KMSDisabled</Code>`), refused},
+		{"its key is to be deleted", topic, says(400, `<Code>KMSInvalidState</Code>`), refused},
+		{"its key is throttled", topic, says(400, `<Code>KMSThrottling</Code>`), again},
+		{"an invalid message", topic, says(400, `<Code>InvalidParameter</Code>`), refused},
+		{"an invalid event", bus, says(400, `{"__type":"ValidationException"}`), refused},
+		{"an entry that is invalid", bus, says(200,
+			`{"FailedEntryCount":1,"Entries":[{"ErrorCode":"InvalidArgument"}]}`), refused},
 		{"no permission for its key", topic, says(400, `<Code>KMSAccessDenied</Code>`), refused},
 		{"moved", topic, says(301, ``), again},
 		{"cut off", topic, func(w http.ResponseWriter) {
