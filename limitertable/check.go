@@ -68,8 +68,8 @@ func described(t *types.TableDescription, ttl *types.TimeToLiveDescription) Desc
 		d.Spec.Capacity = Capacity{aws.ToInt64(p.ReadCapacityUnits), aws.ToInt64(p.WriteCapacityUnits)}
 	}
 	for _, i := range t.GlobalSecondaryIndexes {
-		if i.IndexStatus == types.IndexStatusDeleting {
-			continue // it answers no more queries
+		if i.IndexStatus == types.IndexStatusCreating || i.IndexStatus == types.IndexStatusDeleting {
+			continue // it answers no queries
 		}
 		index := types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection}
 		d.Spec.GlobalIndexes = append(d.Spec.GlobalIndexes, index)

@@ -161,6 +161,9 @@ func TestOtherTablesAreNotRepaired(t *testing.T) {
 		"index GSI2: is missing": func(f *fake) {
 			f.table.GlobalSecondaryIndexes[1].IndexStatus = types.IndexStatusDeleting
 		},
+		"index GSI4: is missing": func(f *fake) {
+			f.table.GlobalSecondaryIndexes[3].IndexStatus = types.IndexStatusCreating
+		},
 		`table "limits" is CREATING`: func(f *fake) { f.table.TableStatus, f.active = types.TableStatusCreating, 100 },
 		"no such table":              func(f *fake) { f.table = nil },
 	} {
