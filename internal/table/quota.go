@@ -153,6 +153,9 @@ func (c Calendars) begun(r *item.Reader, sl *bucket.Slot, rf int64) int64 {
 	if start == 0 {
 		return 0
 	}
+	if most := bucket.Never - sl.FirstUse(); start > most { // no charge could require it, see sameGifts
+		r.Fail("attribute %q is %d, want at most %d", attrLimit(sl.Name, fieldStart), start, most)
+	}
 	if _, ok := r.Value(attrLimit(sl.Name, fieldApplied)); ok {
 		applied = r.Int(attrLimit(sl.Name, fieldApplied))
 	}

@@ -1,7 +1,9 @@
 package table_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"strings"
@@ -218,6 +220,27 @@ func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 		if sl := b.State.Slots[b.State.Index("q")]; sl.Period != bucket.QuotaPeriod || sl.Reset != "m0h0@UTC" ||
 			sl.Extra != 0 || sl.Resets != 0 || sl.Tokens != 6_000 {
 			t.Errorf("%s: %+v", name, sl)
+		}
+	}
+}
+
+// A period of a first use whose end does not fit 64 bits makes the item unreadable: its error
+// names the repair. No charge could require the stored start, and so none would ever hold.
+func TestPeriodsThatEndBeyond64BitsAreUnreadable(t *testing.T) {
+	const last = math.MaxInt64 - 3_600_000
+	for start, want := range map[int64]error{
+		last: nil, last + 1: table.ErrUnreadable, math.MaxInt64: table.ErrUnreadable,
+	} {
+		it := shardWith(t, "+3600", noon, item.Item{"b_q_ws": item.N(start), "b_q_wa": item.N(start)})
+		b, err := table.DecodeShard(it)
+		if !errors.Is(err, want) {
+			t.Errorf("start %d: %v, want %v", start, err, want)
+		}
+		if err == nil {
+			after, held, err := table.Charge{Image: b, Now: noon}.Plan().Update.Apply(it)
+			if err != nil || !held {
+				t.Errorf("start %d: %v, %v, %v", start, after, held, err)
+			}
 		}
 	}
 }
