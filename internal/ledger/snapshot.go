@@ -73,21 +73,23 @@ func DecodeSnapshot(it item.Item) (Snapshot, error) {
 		r.Fail("%w", item.ErrKey)
 	}
 	s.Window, s.Start = r.Need(layout.AttrWindow), r.Need(attrWindowStart)
-	s.Events, s.TTL = r.Int(attrTotalEvents), r.Int(layout.AttrTTL)
+	whole := func(attr string) int64 {
+		if n, ok := item.Saturated(it[attr]); ok {
+			return n
+		}
+		return r.Int(attr) // zero if it is absent; otherwise it fails
+	}
+	s.Events, s.TTL = whole(attrTotalEvents), whole(layout.AttrTTL)
 	s.Denied, _ = countedIn(it, bucket.Denied)
 	for attr, v := range it {
 		limit, counted := limitOfCount(attr)
 		if _, number := v.(*types.AttributeValueMemberN); !number || !counted {
 			continue
 		}
-		n, whole := item.Saturated(v)
-		if !whole {
-			n = r.Int(attr) // this fails
-		}
 		if s.Counts == nil {
 			s.Counts = make(map[string]int64)
 		}
-		s.Counts[limit] = n
+		s.Counts[limit] = whole(attr)
 	}
 	if marks := MarksOf(it); marks.Any {
 		s.Legend, s.Marks = marks.Legend, make(map[int]Mark)

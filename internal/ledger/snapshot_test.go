@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 
@@ -73,5 +74,21 @@ func TestRecordsSurviveStorage(t *testing.T) {
 	it := applied(t, u.Update(), nil)
 	if s, err := DecodeSnapshot(it); err != nil || s.Start != u.Start || s.Part != u.Part || s.TTL != u.TTL {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// Numbers beyond 64 bits in a snapshot of another client saturate: one such snapshot must not end a
+// whole list of usage.
+func TestNumbersBeyond64BitsSaturate(t *testing.T) {
+	it := usageSample("hourly", "2023-11-14T22:00:00Z", "2023-11-14T22:00:00Z").Item()
+	for _, attr := range []string{attrCount("rpm"), attrTotalEvents, layout.AttrTTL} {
+		it[attr] = &types.AttributeValueMemberN{Value: "100000000000000000000"}
+	}
+	s, err := DecodeSnapshot(it)
+	if err != nil || s.Counts["rpm"] != math.MaxInt64 || s.Events != math.MaxInt64 || s.TTL != math.MaxInt64 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if a := AmountOf(it); a.Tokens["rpm"] != math.MaxInt64 || a.Events != math.MaxInt64 {
+		t.Errorf("%+v", a)
 	}
 }

@@ -41,8 +41,7 @@ type Amount struct {
 
 // AmountOf returns all counts of a snapshot, ours and others'; zero for nil.
 func AmountOf(snapshot item.Item) (a Amount) {
-	r := item.Reader{It: snapshot}
-	a.Events = r.Int(attrTotalEvents)
+	a.Events, _ = item.Saturated(snapshot[attrTotalEvents])
 	for attr, v := range snapshot {
 		if limit, counted := limitOfCount(attr); counted {
 			if n, number := item.Saturated(v); number {
