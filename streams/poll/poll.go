@@ -38,7 +38,7 @@ type Options struct {
 	// Every is the pause after a round without records, or with an error. Default 1s. DynamoDB
 	// allows five reads of a shard per second.
 	Every time.Duration
-	// Timeout bounds one batch. Default 1m.
+	// Timeout bounds one batch, and each read of the stream. Default 1m.
 	Timeout time.Duration
 	// Failed is called with each error; the call that failed is tried again. Nil: errors are
 	// dropped.
@@ -138,6 +138,8 @@ func (r *reader) round(ctx context.Context) (more bool) {
 
 // list adds new shards and removes those that are gone.
 func (r *reader) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
 	known := r.shards
 	shards := map[string]*streamShard{}
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: aws.String(r.Stream)}
@@ -161,12 +163,14 @@ func (r *reader) list(ctx context.Context) error {
 
 // read reads once from a shard and delivers the records.
 func (r *reader) read(ctx context.Context, s *streamShard) (records int, err error) {
+	call, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
 	if s.iterator == nil {
-		if s.iterator, err = r.open(ctx, s); err != nil {
+		if s.iterator, err = r.open(call, s); err != nil {
 			return 0, err
 		}
 	}
-	out, err := r.Client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: s.iterator})
+	out, err := r.Client.GetRecords(call, &dynamodbstreams.GetRecordsInput{ShardIterator: s.iterator})
 	if err != nil {
 		s.iterator = nil // it may have expired
 		return 0, fmt.Errorf("read: %w", err)

@@ -199,12 +199,69 @@ func (u *unanswered) GetRecords(ctx context.Context, _ *dynamodbstreams.GetRecor
 func TestTheEndIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, shards := range [][]*part{nil, {{id: "a"}}} {
-			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
 			defer stop()
 			u := &unanswered{source{shards: shards}}
 			err := Run(ctx, Options{Client: u, Stream: "arn", Invoke: new(function).invoke,
 				Failed: func(err error) { t.Errorf("failed: %v", err) }})
 			check.Is(t, err, context.DeadlineExceeded, "ended with")
+		}
+	})
+}
+
+// stalled is a stream whose first calls of each kind never end by themselves.
+type stalled struct {
+	source
+	calls map[string]int
+}
+
+func (s *stalled) stall(ctx context.Context, call string) error {
+	if s.calls[call]++; s.calls[call] > 1 {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *stalled) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	if err := s.stall(ctx, "list"); err != nil {
+		return nil, err
+	}
+	return s.source.DescribeStream(ctx, in)
+}
+
+func (s *stalled) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	if err := s.stall(ctx, "open"); err != nil {
+		return nil, err
+	}
+	return s.source.GetShardIterator(ctx, in)
+}
+
+func (s *stalled) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput,
+	_ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	if err := s.stall(ctx, "read"); err != nil {
+		return nil, err
+	}
+	return s.source.GetRecords(ctx, in)
+}
+
+// A call that is never answered is reported and made again: a dead connection stops no stream.
+func TestUnansweredCallsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		s := &stalled{source{shards: []*part{{id: "a", sequences: []string{"1"}, open: true}}}, map[string]int{}}
+		f, failed := &function{}, 0
+		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke, Failed: func(err error) {
+			if failed++; !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		}})
+		check.Is(t, err, context.DeadlineExceeded, "ended with")
+		if !slices.Equal(f.got, []string{"1"}) || failed != len(s.calls) {
+			t.Errorf("given %q, %d failures of %v", f.got, failed, s.calls)
 		}
 	})
 }
