@@ -92,8 +92,10 @@ func shapes(template []byte) (map[string]shape, error) {
 		if s.kind == "" {
 			continue
 		}
-		if err := json.Unmarshal(r.Properties, &s); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", s.kind, id, err)
+		if r.Properties != nil {
+			if err := json.Unmarshal(r.Properties, &s); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", s.kind, id, err)
+			}
 		}
 		out[id] = s
 	}

@@ -67,6 +67,13 @@ func TestOptionsAreNoChangeOfTheRelease(t *testing.T) {
 	}
 }
 
+// A bucket of the deployed stack may have no properties.
+func TestBucketsWithoutPropertiesAreKept(t *testing.T) {
+	bare := []byte(`{"Resources":{"It":{"Type":"AWS::S3::Bucket"}}}`)
+	check.NoError(t, checkLosses(bare, bare))
+	check.Says(t, checkLosses(bare, released), "bucket It: it would leave the stack with its contents")
+}
+
 func TestInvalidTemplatesAreRefused(t *testing.T) {
 	if err := checkLosses([]byte("Resources:\n  Table:"), released); err == nil {
 		t.Error("YAML is accepted")
