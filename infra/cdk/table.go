@@ -39,7 +39,7 @@ func (l *Limiter) newTable() awsdynamodb.ITable {
 		l.warn("deletionProtection", "The table has no deletion protection. Set Table.DeletionProtection once it is "+
 			"deployed: a first deployment that fails could not delete it.")
 	}
-	if p.WarmReadUnits != 12000 || p.WarmWriteUnits != 4000 {
+	if p.warmed() {
 		props.WarmThroughput = &awsdynamodb.WarmThroughput{
 			ReadUnitsPerSecond: jsii.Number(p.WarmReadUnits), WriteUnitsPerSecond: jsii.Number(p.WarmWriteUnits),
 		}
@@ -76,6 +76,9 @@ func (p TableProps) addIndex(t awsdynamodb.Table, name, pk, sk string, projectio
 	}
 	t.AddGlobalSecondaryIndex(props)
 }
+
+// warmed reports whether the table is to serve more than a new one does; then both numbers are declared.
+func (p TableProps) warmed() bool { return p.WarmReadUnits != 12000 || p.WarmWriteUnits != 4000 }
 
 func (p TableProps) provisioned() bool { return p.BillingMode == "provisioned" }
 

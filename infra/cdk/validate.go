@@ -41,20 +41,20 @@ func (p *Props) Validate() error {
 	if t, e := p.ArchiveTransitionDays, p.ArchiveExpiryDays; t > 0 && e > 0 && e <= t {
 		problems = append(problems, fmt.Errorf("ArchiveExpiryDays=%d: want more than ArchiveTransitionDays=%d", e, t))
 	}
-	table := p.withDefaults().TableName
+	full := p.withDefaults()
 	for _, format := range []string{p.IAM.RoleNameFormat, p.IAM.PolicyNameFormat} {
-		name := strings.ReplaceAll(format, "{}", table+"-namespace-acquire")
+		name := strings.ReplaceAll(format, "{}", full.TableName+"-namespace-acquire")
 		if len(name) > maxNameLength && !option.IsToken(name) {
 			problems = append(problems, fmt.Errorf("name format %q: %q has %d letters, IAM takes %d", format, name, len(name),
 				maxNameLength))
 		}
 	}
-	if t := p.Table; t.MaxWriteUnits > 0 && t.WarmWriteUnits > t.MaxWriteUnits || t.MaxReadUnits > 0 &&
-		t.WarmReadUnits > t.MaxReadUnits {
+	if t := full.Table; t.warmed() && (t.MaxWriteUnits > 0 && t.WarmWriteUnits > t.MaxWriteUnits ||
+		t.MaxReadUnits > 0 && t.WarmReadUnits > t.MaxReadUnits) {
 		problems = append(problems, errors.New(
 			"WarmReadUnits, WarmWriteUnits: want no more than MaxReadUnits, MaxWriteUnits"))
 	}
-	problems = append(problems, p.withDefaults().Table.capacity()...)
+	problems = append(problems, full.Table.capacity()...)
 	for _, name := range slices.Sorted(maps.Keys(p.Tags)) {
 		if strings.HasPrefix(strings.ToLower(name), "aws:") {
 			problems = append(problems, fmt.Errorf("Props.Tags: name %q: names that begin with aws: are reserved", name))
