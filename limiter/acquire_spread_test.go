@@ -429,3 +429,31 @@ func TestACallerThatLeavesBeforeATransaction(t *testing.T) {
 		t.Errorf("%v after %d transactions, read %v", err, sent, read)
 	}
 }
+
+// What a transaction takes for a caller that has left meanwhile is given back.
+func TestACallerThatLeavesDuringATransaction(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, l, all := fourFull(t, Options{}, PerMinute("rpm", 400))
+			w.advance(time.Hour)
+			ctx, cancel := context.WithCancel(t.Context())
+			l.store.Store = lateWrites{l.store.Store, func() {
+				cancel()
+				synctest.Wait() // the caller has its answer
+				if refused {
+					must(t, w.process(Options{}), all)
+				}
+			}}
+			if _, err := l.Acquire(ctx, all); !errors.Is(err, ErrCanceled) || !errors.Is(err, ErrUnknown) {
+				t.Errorf("refused %v: %v, want canceled with an unknown outcome", refused, err)
+			}
+			l.desks.Wait()
+			want := int64(0)
+			if refused {
+				want = 400
+			}
+			check.Equal(t, w.used(l, "rpm"), want, "refused %v: used", refused)
+			reservesNothing(t, l)
+		})
+	}
+}
