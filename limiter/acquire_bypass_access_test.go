@@ -127,6 +127,14 @@ func TestABypassedEntityIsGranted(t *testing.T) {
 		t.Errorf("event %v", e)
 	}
 
+	also := Part{Entity: acme, Resource: gpt, Costs: Costs{"rpm": 1}} // the other part costs, this one nothing
+	req := asks(Costs{"rpm": 1}, rpm10)
+	req.Entity, req.Also = "other", []Part{also}
+	must(t, l, req)
+	if e := events[len(events)-1]; e.Costs["rpm"] != 1 || len(e.Also) != 1 || e.Also[0].Costs != nil {
+		t.Errorf("event %+v", e)
+	}
+
 	w.says(l, "org", gpt, "disabled", item.S("bypass"))
 	before := w.db.Snapshot()
 	for range 20 {

@@ -210,6 +210,14 @@ func TestDrainUnderFaults(t *testing.T) {
 				return true, nil
 			})
 		}, nil, true},
+		{"others change its limits before every write", func(w *world, l *Limiter, _ func()) memdynamo.Hook {
+			n := int64(0)
+			return always(func(memdynamo.Op) (bool, error) {
+				n++
+				must(w.t, w.bystander(l), asks(Costs{"rpm": 0}, PerMinute("rpm", 600+n%2)))
+				return true, nil
+			})
+		}, ErrUnavailable, false},
 		{"the caller leaves before it is written", func(_ *world, _ *Limiter, leave func()) memdynamo.Hook {
 			return once(func(op memdynamo.Op) (bool, error) { leave(); <-op.Done; return false, nil })
 		}, ErrCanceled, false},

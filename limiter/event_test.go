@@ -221,6 +221,9 @@ func TestEventsAreLogged(t *testing.T) {
 		{Kind: EventRollback, Entity: acme, Resource: gpt, Costs: Costs{"rpm": -1}, Writes: 2, Elapsed: time.Millisecond},
 		{Kind: EventAcquire, Entity: acme, Resource: gpt, Writes: 1,
 			Overdrawn: []Status{{Entity: "parent", Limit: "rpm", Remaining: -3}}},
+		{Kind: EventCommit, Entity: acme, Resource: gpt, Writes: 1,
+			Also: []Part{{Entity: "org", Resource: "*", Costs: Costs{"rpm": 2}}}},
+		{Kind: EventSettle, Entity: acme, Resource: gpt, Costs: Costs{"rpm": 3}, Writes: 1},
 		{Kind: EventAhead, Entity: acme, Resource: gpt, Taken: Costs{"rpm": 7}, Ended: Costs{"rpm": 2}, Writes: 1},
 		{Kind: EventYield, Entity: acme, Resource: gpt, Limits: []Limit{PerMinute("rpm", 7)}},
 		{Kind: EventSplit, Entity: acme, Resource: gpt, Shards: 2},
@@ -244,6 +247,9 @@ func TestEventsAreLogged(t *testing.T) {
 			"limiter.elapsed=1ms limiter.costs=map[rpm:-1]",
 		"acquire limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=1 limiter.elapsed=0s " +
 			"limiter.overdrawn.by=parent limiter.overdrawn.limit=rpm limiter.overdrawn.remaining=-3",
+		"commit limiter.entity=acme limiter.resource=gpt-4 limiter.outcome=ok limiter.writes=1 limiter.elapsed=0s " +
+			"limiter.also.entity=org limiter.also.resource=* limiter.also.costs=map[rpm:2]",
+		"settle limiter.entity=acme limiter.resource=gpt-4 limiter.costs=map[rpm:3] limiter.writes=1",
 		"ahead limiter.entity=acme limiter.resource=gpt-4 limiter.taken=map[rpm:7] limiter.ended=map[rpm:2] " +
 			"limiter.writes=1",
 		"yield limiter.entity=acme limiter.resource=gpt-4 limiter.limits=\"[rpm: 7 per 1m0s, capacity 7]\"",

@@ -124,24 +124,18 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 var errContended = errors.New("its shards change all the time")
 
 // drainShard drains one shard, and reports whether it is as in the image, or was until it was
-// drained. Without an answer it is sent again, which does no harm. If others have given tokens back
-// since the image, one more write may be needed.
+// drained. Without an answer it is sent again, which does no harm.
 func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (held bool, err error) {
-	for try := 1; ; try++ {
-		u, ok := table.Drain(b, until, d.Now())
-		if !ok {
-			return true, nil
-		}
+	u, ok := table.Drain(b, until, d.Now())
+	for try := 1; ok; try++ {
 		it, err := d.Store.Write(ctx, u)
 		_, refused := errors.AsType[*store.Refused](err)
 		switch {
 		case err == nil:
-			if b, err = table.DecodeShard(it); err != nil {
-				return false, err
+			if b, err = table.DecodeShard(it); err == nil {
+				d.see(b, d.Now(), decide.Unsent)
 			}
-			if d.see(b, d.Now(), decide.Unsent); try >= SettleAttempts { // others give back all the time
-				return false, nil
-			}
+			return true, err
 		case refused:
 			return false, nil
 		case store.KindOf(err) == store.Unknown && try < UnavailableAttempts && ctx.Err() == nil:
@@ -149,4 +143,5 @@ func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (hel
 			return false, err
 		}
 	}
+	return true, nil
 }
