@@ -36,6 +36,7 @@ type kindsJudge struct {
 	rng     *rand.Rand // of what requests ask for
 	slots   bool
 	periods map[periodOf]*period
+	calls   []*op           // that asked
 	work    map[*held]int64 // slots of leases that are not ended
 	most    int64           // slots at work at once
 }
@@ -116,6 +117,7 @@ func (k *kindsJudge) ask(o *op) {
 	if k.rng.IntN(3) == 0 {
 		o.class = lowClass
 	}
+	k.calls = append(k.calls, o)
 }
 
 // holds notes a lease that was granted.
@@ -292,12 +294,21 @@ func (k *kindsJudge) slot(c memdynamo.Change, before, after table.Shard, o *op) 
 	switch {
 	case took == 0:
 	case o == nil && took < 0: // moved for a lease that has ended since
-	case o == nil, took > 0 && o.kind == "settle", took != o.slots() && took != -o.slots():
+	case o == nil, took > 0 && o.kind == "settle", !k.asked(o, max(took, -took)):
 		k.w.violated("kinds: %s: %d slots were taken, the call is %+v", c.Key.PK, took, o)
 	}
 	if n := busy(sl, sl.Epoch()); n > capacities(after.Entity)[slotsName] {
 		k.w.violated("kinds: %s: %d slots count", c.Key.PK, n)
 	}
+}
+
+// asked reports whether a write for a call may be about so many slots: its own, or also those of
+// another call that its client made at the same time, as both may go together.
+func (k *kindsJudge) asked(o *op, slots int64) bool {
+	return slots == o.slots() || slices.ContainsFunc(k.calls, func(p *op) bool {
+		meets := p.client == o.client && p != o && (p.ended == 0 || p.ended >= o.began)
+		return meets && (slots == p.slots() || slots == p.slots()+o.slots())
+	})
 }
 
 // slots is how many slots a call is about.

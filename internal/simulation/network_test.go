@@ -222,6 +222,7 @@ type op struct {
 	kind    string
 	costs   map[string]int64 // tokens that are taken at most
 	began   int64            // epoch ms
+	ended   int64            // when its caller had an answer; zero: not yet
 	removed int              // see world.removed, when it began
 	class   string
 	guest   bool // it takes of the guest besides

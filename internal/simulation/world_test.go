@@ -460,6 +460,7 @@ func (w *world) acquired(o *op, entity string, within time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.finish(o.client)
+	o.ended = time.Now().UnixMilli()
 	w.tracef("op %d: client %d %s %s %v: %v", o.id, o.client.id, o.kind, entity, o.costs, outcomeName(err))
 	now := time.Now()
 	slow := now.Sub(begin).Milliseconds()
