@@ -74,14 +74,11 @@ func (n *Namespace) AllEvents(ctx context.Context, from, to time.Time) iter.Seq2
 		}
 		slices.SortFunc(keys, func(a, b item.Key) int { return strings.Compare(ledger.AuditID(b), ledger.AuditID(a)) })
 		for some := range slices.Chunk(keys, item.MaxReadKeys) {
-			items, err := n.calls.read(ctx, some...)
+			items, err := n.calls.found(ctx, some...) // some have expired
 			if err != nil {
 				return err
 			}
 			for _, it := range items {
-				if it == nil { // it has expired
-					continue
-				}
 				a, err := ledger.DecodeAudit(it)
 				if err != nil || !yield(eventOf(a, trailOf(a.Subject))) {
 					return err

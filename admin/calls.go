@@ -69,6 +69,12 @@ func (c calls) read(ctx context.Context, keys ...item.Key) ([]item.Item, error) 
 	return out, nil
 }
 
+// found is read without the keys at which there is nothing.
+func (c calls) found(ctx context.Context, keys ...item.Key) ([]item.Item, error) {
+	items, err := c.read(ctx, keys...)
+	return slices.DeleteFunc(items, func(it item.Item) bool { return it == nil }), err
+}
+
 // pages yields the pages of a query, without what an index brings that is not what the query
 // asks for; an error is the last thing.
 func (c calls) pages(ctx context.Context, q item.Query) iter.Seq2[[]item.Item, error] {

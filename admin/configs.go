@@ -72,15 +72,12 @@ func (n *Namespace) stored(ctx context.Context, scopes []Scope, yield func(Confi
 	for i, s := range scopes {
 		keys[i] = n.config(s).Key()
 	}
-	items, err := n.calls.read(ctx, keys...)
+	items, err := n.calls.found(ctx, keys...)
 	if err != nil {
 		yield(Config{}, fail(err, "list limits"))
 		return false
 	}
 	for _, it := range items {
-		if it == nil {
-			continue
-		}
 		if !yield(configIn(it, n.table.now())) {
 			return false
 		}

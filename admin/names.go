@@ -13,27 +13,21 @@ import (
 // order. It is for programs that offer names to choose from: a part that cannot be read ends with
 // its error, and the listing goes on.
 func (n *Namespace) Names(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
-	parts := []iter.Seq2[Scope, error]{n.withLimits(ctx, at), n.bucketsAt(ctx, at)}
+	parts := []iter.Seq2[Scope, error]{n.bucketsAt(ctx, at)}
 	if at == (Scope{}) {
 		parts = append(parts, n.descriptions(ctx))
 	}
 	return func(yield func(Scope, error) bool) {
+		for c, err := range n.Configs(ctx, at) {
+			if !yield(c.Scope, fail(err, "list names of %s", at)) {
+				return
+			}
+		}
 		for _, part := range parts {
 			for s, err := range part {
 				if !yield(s, fail(err, "list names of %s", at)) {
 					return
 				}
-			}
-		}
-	}
-}
-
-// withLimits yields the scopes where something is stored.
-func (n *Namespace) withLimits(ctx context.Context, at Scope) iter.Seq2[Scope, error] {
-	return func(yield func(Scope, error) bool) {
-		for c, err := range n.Configs(ctx, at) {
-			if !yield(c.Scope, err) {
-				return
 			}
 		}
 	}

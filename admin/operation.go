@@ -3,11 +3,16 @@ package admin
 import (
 	"context"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 
+	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/validate"
 )
+
+var operationID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
 // Once returns the same namespace, where Reset, Credit and Raise happen once for an id and bucket.
 // Take the id from the cause: a purchase, a ticket. Within three days, a second call with the id
@@ -18,12 +23,7 @@ import (
 // '.', '_', ':' and '-'. Otherwise the error is ErrInvalid, as it is for a Credit with the id of a
 // Reset.
 func (n *Namespace) Once(id string) (*Namespace, error) {
-	valid := id != "" && len(id) <= 64
-	for _, c := range []byte(id) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		valid = valid && (letter || c >= '0' && c <= '9' || c == '.' || c == '_' || c == ':' || c == '-')
-	}
-	if !valid {
+	if !operationID.MatchString(id) {
 		return nil, validate.Invalid("id", id, "1 to 64 letters, digits and ._:-")
 	}
 	once := *n
@@ -76,15 +76,8 @@ func (n *Namespace) recorded(
 // shard that it would be.
 func (n *Namespace) fresh(ctx context.Context, r raising, now int64) (*table.NewBucket, []table.Shard, error) {
 	in, err := n.inForce(ctx, r.of.Entity, r.of.Resource)
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(in.limits, bucket.Limit.Renews) {
 		return nil, nil, err
-	}
-	quotas := false
-	for _, l := range in.limits {
-		quotas = quotas || l.Renews()
-	}
-	if !quotas {
-		return nil, nil, nil
 	}
 	e, err := n.entity(ctx, r.of.Entity)
 	if err != nil {

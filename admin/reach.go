@@ -171,39 +171,26 @@ func (in inForce) lifetime() table.Lifetime {
 	return table.Expires
 }
 
-// storedAt is the configuration of a scope, or why it cannot be read.
-type storedAt struct {
-	config.Config
-	stored item.Item
-	err    error
-}
-
-// configs returns the configurations of the scopes that can hold the limits for an entity
-// and resource, the most specific first.
-func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]storedAt, error) {
+// configs returns the configurations that are stored for an entity on a resource, the most specific
+// first.
+func (n *Namespace) configs(ctx context.Context, entity, resource string) ([]item.Item, error) {
 	var keys []item.Key
 	for _, s := range []Scope{{entity, resource}, {Entity: entity}, {Resource: resource}, {}} {
 		keys = append(keys, n.config(s).Key())
 	}
-	items, err := n.calls.read(ctx, keys...)
-	if err != nil {
-		return nil, err
-	}
-	var out []storedAt
-	for _, it := range items {
-		if it != nil {
-			c, err := config.DecodeConfig(it)
-			out = append(out, storedAt{c, it, err})
-		}
-	}
-	return out, nil
+	return n.calls.found(ctx, keys...)
 }
 
 func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in inForce, err error) {
-	stored, err := n.configs(ctx, entity, resource)
-	for _, c := range stored {
-		if c.err != nil || len(c.Limits) > 0 { // less specific scopes do not matter
-			return inForce{stored[0].Raised(c.Limits, n.table.now()), scopeOf(c.Config)}, c.err
+	items, err := n.configs(ctx, entity, resource)
+	var first config.Config // has the raises
+	for i, it := range items {
+		c, err := config.DecodeConfig(it)
+		if i == 0 {
+			first = c
+		}
+		if err != nil || len(c.Limits) > 0 { // less specific scopes do not matter
+			return inForce{first.Raised(c.Limits, n.table.now()), scopeOf(c)}, err
 		}
 	}
 	return in, err
@@ -211,43 +198,29 @@ func (n *Namespace) inForce(ctx context.Context, entity, resource string) (in in
 
 // shards returns the shards of a bucket, in order; those that are missing are left
 // out. Nil: the bucket does not exist.
-func (n *Namespace) shards(ctx context.Context, entity, resource string) ([]table.Shard, error) {
-	out, err := n.shardsFrom(ctx, entity, resource, 0, 1)
-	count := 1
-	for err == nil && len(out) > 0 {
-		most := count
-		for _, b := range out {
-			most = max(most, b.State.Shards)
+func (n *Namespace) shards(ctx context.Context, entity, resource string) (out []table.Shard, _ error) {
+	for from, to := 0, 1; from < to; {
+		items, err := n.shardItems(ctx, entity, resource, from, to)
+		if err != nil {
+			return nil, err
 		}
-		if most == count {
-			return out, nil
+		from = to
+		for _, it := range items {
+			b, err := table.DecodeShard(it)
+			if err != nil {
+				return nil, err
+			}
+			out, to = append(out, b), max(to, b.State.Shards)
 		}
-		var more []table.Shard
-		more, err = n.shardsFrom(ctx, entity, resource, count, most)
-		out, count = append(out, more...), most
 	}
-	return out, err
+	return out, nil
 }
 
-func (n *Namespace) shardsFrom(ctx context.Context, entity, resource string, from, to int) ([]table.Shard, error) {
+// shardItems returns the stored ones of a range of shards.
+func (n *Namespace) shardItems(ctx context.Context, entity, resource string, from, to int) ([]item.Item, error) {
 	var keys []item.Key
 	for k := from; k < to; k++ {
 		keys = append(keys, layout.BucketKey(n.id, entity, resource, k))
 	}
-	items, err := n.calls.read(ctx, keys...)
-	if err != nil {
-		return nil, err
-	}
-	var out []table.Shard
-	for _, it := range items {
-		if it == nil {
-			continue
-		}
-		b, err := table.DecodeShard(it)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
-	return out, nil
+	return n.calls.found(ctx, keys...)
 }

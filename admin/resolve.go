@@ -35,8 +35,8 @@ func (n *Namespace) Resolve(ctx context.Context, entity, resource string) (Resol
 	}
 	all, err := n.configs(ctx, entity, resource)
 	var out Resolved
-	for _, c := range all {
-		stored, refused := configIn(c.stored, n.table.now())
+	for _, it := range all {
+		stored, refused := configIn(it, n.table.now())
 		if err == nil {
 			err = refused
 		}

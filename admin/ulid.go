@@ -2,6 +2,7 @@ package admin
 
 import (
 	"crypto/rand"
+	"encoding/base32"
 	"encoding/binary"
 	"sync"
 	"time"
@@ -48,11 +49,6 @@ func at(ms int64) (id [16]byte) {
 
 // encode renders 128 bits as 26 digits of 5 bits, the first of which has 3.
 func encode(id [16]byte) string {
-	var out [26]byte
-	high, low := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
-	for i := range out {
-		out[25-i] = crockford[low%32]
-		low, high = low/32|high<<59, high/32
-	}
-	return string(out[:])
+	digits := base32.NewEncoding(crockford).EncodeToString(append(make([]byte, 4), id[:]...)) // of 160 bits
+	return digits[len(digits)-26:]
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
@@ -15,7 +14,7 @@ import (
 // or merges one meanwhile it starts anew; what can be read by then is filled.
 func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) error {
 	return untilHeld(func() error {
-		shards, readable, err := n.shardItems(ctx, entity, resource)
+		shards, readable, err := n.anyShards(ctx, entity, resource)
 		if err == nil && readable {
 			_, err = n.fill(ctx, entity, resource, nil)
 		}
@@ -41,30 +40,21 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 	})
 }
 
-// shardItems returns the shards of a bucket that are there, by looking for them: what they
+// anyShards returns the shards of a bucket that are there, by looking for them: what they
 // say of their number may be what cannot be read. It reports whether all can be read.
-func (n *Namespace) shardItems(
-	ctx context.Context, entity, resource string,
-) (found []item.Item, readable bool, err error) {
+func (n *Namespace) anyShards(ctx context.Context, entity, resource string) (found []item.Item, readable bool, _ error) {
 	readable = true
 	for from, to := 0, bucket.DefaultMaxShards; from < bucket.MaxShards; from, to = to, 2*to {
-		var keys []item.Key
-		for k := from; k < to; k++ {
-			keys = append(keys, layout.BucketKey(n.id, entity, resource, k))
-		}
-		items, err := n.calls.read(ctx, keys...)
+		items, err := n.shardItems(ctx, entity, resource, from, to)
 		if err != nil {
 			return nil, false, err
 		}
-		more := false
-		for _, it := range items {
-			if it != nil {
-				_, err := table.DecodeShard(it)
-				found, more, readable = append(found, it), true, readable && err == nil
-			}
-		}
-		if !more {
+		if len(items) == 0 {
 			break
+		}
+		for _, it := range items {
+			_, err := table.DecodeShard(it)
+			found, readable = append(found, it), readable && err == nil
 		}
 	}
 	return found, readable, nil
