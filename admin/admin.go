@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -53,15 +54,11 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		out = *o
 	}
-	if out.Timeout == 0 {
-		out.Timeout = 10 * time.Second
-	}
+	out.Timeout = cmp.Or(out.Timeout, 10*time.Second)
 	if out.Timeout < time.Millisecond {
 		return out, validate.Invalid("Options.Timeout", out.Timeout, "zero for the default, or at least 1ms")
 	}
-	if out.AuditRetention == 0 {
-		out.AuditRetention = DefaultAuditRetention
-	}
+	out.AuditRetention = cmp.Or(out.AuditRetention, DefaultAuditRetention)
 	if out.AuditRetention < day {
 		return out, validate.Invalid("Options.AuditRetention", out.AuditRetention, "zero for the default, or at least a day")
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -104,10 +105,7 @@ func (n *Namespace) bucketLevels(of Scope, action string, added map[string]int64
 // record returns the write that records a change. system is the namespace's stored
 // configuration, which says how long events are kept.
 func (n *Namespace) record(ctx context.Context, system config.Config, e event) item.Write {
-	who := n.principal
-	if who == "" {
-		who = n.table.opts.Principal
-	}
+	who := cmp.Or(n.principal, n.table.opts.Principal)
 	if who == "" {
 		who = n.table.caller.principal(ctx)
 	}

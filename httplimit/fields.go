@@ -148,10 +148,7 @@ func (o Options) set(w http.ResponseWriter, r *http.Request, statuses []limiter.
 func tightest(statuses []limiter.Status) []limiter.Status {
 	out := slices.Clone(statuses)
 	slices.SortStableFunc(out, func(a, b limiter.Status) int {
-		if c := strings.Compare(a.Limit, b.Limit); c != 0 {
-			return c
-		}
-		return tighter(a, b)
+		return cmp.Or(strings.Compare(a.Limit, b.Limit), tighter(a, b))
 	})
 	return slices.CompactFunc(out, func(a, b limiter.Status) bool { return a.Limit == b.Limit })
 }

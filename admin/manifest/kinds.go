@@ -56,6 +56,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -191,10 +192,7 @@ func (l *limit) kind(name string) (limiter.Limit, error) {
 	if l == nil || l.Capacity == nil && l.Burst == nil {
 		return limiter.Limit{}, fmt.Errorf("%w: limit %q has no capacity", limiter.ErrInvalid, name)
 	}
-	capacity := l.Capacity
-	if l.Burst != nil {
-		capacity = l.Burst
-	}
+	capacity := cmp.Or(l.Burst, l.Capacity)
 	out := limiter.Limit{Name: name, Capacity: *capacity, Refill: *capacity, Period: time.Minute,
 		Soft: l.Soft}
 	if l.Amount != nil {
@@ -247,15 +245,24 @@ func parseAt(name, amount, when string) (limiter.Limit, error) {
 	return l, l.Validate()
 }
 
-// note says which kind a limit is, where its numbers do not.
-func note(l limiter.Limit) string {
-	switch {
-	case l.InFlight:
-		return "in flight"
-	case l.IsQuota():
-		return "a quota: " + l.Reset.String()
-	case l.Schedule != "":
-		return calendar.ScheduleText(l.Schedule)
+// Note describes a limit besides its numbers, empty for a plain rate:
+// "a quota: 0 0 1 * * Asia/Tokyo, soft".
+func Note(l limiter.Limit) string {
+	floors, ahead, soft := l.Floors, l.Ahead, l.Soft
+	l.Floors, l.Ahead, l.Soft = "", 0, false
+	var parts []string
+	add := func(is bool, part string) {
+		if is {
+			parts = append(parts, part)
+		}
 	}
-	return ""
+	add(l.IsBlocked(), "blocked")
+	add(l.IsUnlimited(), "unlimited")
+	add(l.InFlight, "in flight")
+	add(l.IsQuota(), "a quota: "+l.Reset.String())
+	add(l.Schedule != "", calendar.ScheduleText(l.Schedule))
+	add(floors != "", "floors "+floors)
+	add(ahead != 0, "ahead "+ahead.String())
+	add(soft, "soft")
+	return strings.Join(parts, ", ")
 }

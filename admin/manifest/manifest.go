@@ -31,11 +31,12 @@ type system struct {
 }
 
 type entities struct {
-	Name      *string             `yaml:"name"`
-	Parent    *string             `yaml:"parent"`
-	Cascade   *bool               `yaml:"cascade"`
+	Name      string              `yaml:"name"`
+	Parent    string              `yaml:"parent"`
+	Cascade   bool                `yaml:"cascade"`
 	Metadata  map[string]any      `yaml:"metadata"`
 	Resources map[string]*section `yaml:"resources"`
+	Lines     yamldoc.Lines
 }
 
 type section struct {

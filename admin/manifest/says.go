@@ -19,24 +19,16 @@ import (
 func (d document) described() (out []admin.Entity) {
 	parents := map[string]bool{}
 	for _, e := range d.Entities {
-		if e.Parent != nil {
-			parents[*e.Parent] = true
-		}
+		parents[e.Parent] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Entities)) {
 		e := d.Entities[id]
-		if e.Name == nil && e.Parent == nil && e.Cascade == nil && e.Metadata == nil && !parents[id] {
-			continue
+		said := slices.ContainsFunc([]string{"name", "parent", "cascade", "metadata"}, func(key string) bool {
+			return e.Lines[key] != 0
+		})
+		if said || parents[id] {
+			out = append(out, admin.Entity{ID: id, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade, Metadata: e.Metadata})
 		}
-		one := admin.Entity{ID: id, Metadata: e.Metadata}
-		if e.Name != nil {
-			one.Name = *e.Name
-		}
-		if e.Parent != nil {
-			one.Parent = *e.Parent
-		}
-		one.Cascade = e.Cascade != nil && *e.Cascade
-		out = append(out, one)
 	}
 	return out
 }

@@ -126,29 +126,3 @@ func ParsePeriod(text string) (time.Duration, error) {
 	}
 	return d, nil
 }
-
-// Note describes a limit besides its numbers, empty for a plain rate:
-// "a quota: 0 0 1 * * Asia/Tokyo, soft".
-func Note(l limiter.Limit) string {
-	if l.Soft {
-		l.Soft = false
-		return strings.TrimPrefix(Note(l)+", soft", ", ")
-	}
-	if l.Ahead != 0 {
-		ahead := "ahead " + l.Ahead.String()
-		l.Ahead = 0
-		return strings.TrimPrefix(Note(l)+", "+ahead, ", ")
-	}
-	if l.Floors != "" {
-		floors := "floors " + l.Floors
-		l.Floors = ""
-		return strings.TrimPrefix(Note(l)+", "+floors, ", ")
-	}
-	switch {
-	case l.IsBlocked():
-		return "blocked"
-	case l.IsUnlimited():
-		return "unlimited"
-	}
-	return note(l)
-}

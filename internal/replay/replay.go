@@ -87,8 +87,8 @@ func (r *Replayer) Inspect(ctx context.Context, key string) Result {
 		res.Outcome, res.Err = Strange, err
 		return res
 	}
-	if reason := undecodable(res.Batch); reason != "" {
-		res.Outcome, res.Err = Still, errors.New(reason)
+	if err := undecodable(res.Batch); err != nil {
+		res.Outcome, res.Err = Still, err
 		return res
 	}
 	if res.Batch.Function == Aggregator {
@@ -99,29 +99,22 @@ func (r *Replayer) Inspect(ctx context.Context, key string) Result {
 	return res
 }
 
-// undecodable returns why a malformed record still cannot be decoded, or "" if it can.
-func undecodable(b Batch) string {
-	if !b.Malformed {
-		return ""
-	}
-	if b.Function == Aggregator {
-		batch, err := stream.Decode(b.Payload)
-		switch {
-		case err != nil:
-			return err.Error()
-		case len(batch.Malformed) > 0:
-			return batch.Malformed[0].Reason
-		}
-		return ""
-	}
-	batch, err := archive.Decode(b.Payload)
+// undecodable returns why a malformed record still cannot be decoded, or nil if it can.
+func undecodable(b Batch) (err error) {
 	switch {
-	case err != nil:
-		return err.Error()
-	case len(batch.Malformed) > 0:
-		return batch.Malformed[0].Reason
+	case !b.Malformed:
+	case b.Function == Aggregator:
+		var batch stream.Batch
+		if batch, err = stream.Decode(b.Payload); len(batch.Malformed) > 0 {
+			err = errors.New(batch.Malformed[0].Reason)
+		}
+	default:
+		var batch archive.Batch
+		if batch, err = archive.Decode(b.Payload); len(batch.Malformed) > 0 {
+			err = errors.New(batch.Malformed[0].Reason)
+		}
 	}
-	return ""
+	return err
 }
 
 // Replay delivers an object, and deletes it if everything was processed. Replaying it again, even
