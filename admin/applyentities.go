@@ -25,7 +25,7 @@ func (d *description) write(a Action) item.Write {
 }
 
 // event returns the audit event of the write.
-func (d *description) event(id string, a Action) event {
+func (d *description) event(id string, a Action) ledger.Audit {
 	switch a {
 	case ActionCreate:
 		return entitySet(d.want, ledger.ActionEntityCreated)

@@ -154,7 +154,7 @@ func (n *Namespace) replaces(
 	}
 	subject, resource := at.subject()
 	c.writes = []item.Write{config.Noticed(over, s.item),
-		n.record(ctx, s.system, event{subject, action, resource, details})}
+		n.record(ctx, s.system, ledger.Audit{Subject: subject, Action: action, Resource: resource, Details: details})}
 	return c
 }
 

@@ -147,7 +147,7 @@ func (n *Namespace) move(ctx context.Context, id, parent string) (config.Entity,
 // writeEntity stores an entity on the condition that its ancestors are those that
 // were looked at. taken is the error if the entity itself is in the way.
 func (n *Namespace) writeEntity(
-	ctx context.Context, e config.Entity, record event, write item.Write, taken error,
+	ctx context.Context, e config.Entity, record ledger.Audit, write item.Write, taken error,
 ) error {
 	return untilHeld(func() error {
 		checks, err := n.ancestors(ctx, e)

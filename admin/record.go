@@ -69,7 +69,7 @@ func (n *Namespace) transact(ctx context.Context, writes ...item.Write) error {
 }
 
 // transactRecorded is transact with the event that records the change.
-func (n *Namespace) transactRecorded(ctx context.Context, e event, writes ...item.Write) error {
+func (n *Namespace) transactRecorded(ctx context.Context, e ledger.Audit, writes ...item.Write) error {
 	s, err := n.readScope(ctx, Scope{})
 	if err != nil {
 		return err
@@ -77,34 +77,26 @@ func (n *Namespace) transactRecorded(ctx context.Context, e event, writes ...ite
 	return n.transact(ctx, append(writes, n.record(ctx, s.system, e))...)
 }
 
-// event is what an audit event says besides principal and time.
-type event struct {
-	subject  string
-	action   string
-	resource string
-	details  item.Item
-}
-
 // entitySet is the event of an entity that is stored.
-func entitySet(e config.Entity, action string) event {
-	return event{subject: layout.EntitySubject(e.ID), action: action, details: config.EntitySet(e)}
+func entitySet(e config.Entity, action string) ledger.Audit {
+	return ledger.Audit{Subject: layout.EntitySubject(e.ID), Action: action, Details: config.EntitySet(e)}
 }
 
 // entityDeleted is the event of an entity that is deleted with so many items.
-func entityDeleted(id string, items int) event {
-	return event{subject: layout.EntitySubject(id), action: ledger.ActionEntityDeleted,
-		details: config.EntityDeleted(items)}
+func entityDeleted(id string, items int) ledger.Audit {
+	return ledger.Audit{Subject: layout.EntitySubject(id), Action: ledger.ActionEntityDeleted,
+		Details: config.EntityDeleted(items)}
 }
 
 // bucketLevels is the event of a bucket whose limits got tokens; nil: an unknown number.
-func (n *Namespace) bucketLevels(of Scope, action string, added map[string]int64) event {
-	return event{subject: layout.EntitySubject(of.Entity), resource: of.Resource, action: action,
-		details: ledger.BucketLevels(added, n.once)}
+func (n *Namespace) bucketLevels(of Scope, action string, added map[string]int64) ledger.Audit {
+	return ledger.Audit{Subject: layout.EntitySubject(of.Entity), Resource: of.Resource, Action: action,
+		Details: ledger.BucketLevels(added, n.once)}
 }
 
-// record returns the write that records a change. system is the namespace's stored
-// configuration, which says how long events are kept.
-func (n *Namespace) record(ctx context.Context, system config.Config, e event) item.Write {
+// record returns the write that records an event, of which only the change is known. system is the
+// namespace's stored configuration, which says how long events are kept.
+func (n *Namespace) record(ctx context.Context, system config.Config, e ledger.Audit) item.Write {
 	who := cmp.Or(n.principal, n.table.opts.Principal)
 	if who == "" {
 		who = n.table.caller.principal(ctx)
@@ -114,8 +106,7 @@ func (n *Namespace) record(ctx context.Context, system config.Config, e event) i
 	if days <= 0 {
 		days = int64(n.table.opts.AuditRetention / day)
 	}
-	return ledger.Audit{
-		Namespace: n.id, Subject: e.subject, ID: n.table.ids.next(now), At: layout.Timestamp(now),
-		Action: e.action, Principal: who, Resource: e.resource, Details: e.details, TTL: now/1000 + days*86400,
-	}.Create()
+	e.Namespace, e.ID, e.At, e.TTL = n.id, n.table.ids.next(now), layout.Timestamp(now), now/1000+days*86400
+	e.Principal = who
+	return e.Create()
 }

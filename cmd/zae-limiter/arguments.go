@@ -60,11 +60,7 @@ func countArguments(c *cobra.Command, got []string) error {
 	return nil
 }
 
-// usageError is a mistake in the command line.
-type usageError struct{ text, help string }
-
-func (e *usageError) Error() string { return e.text }
-
+// usage is a mistake in the command line.
 func usage(c *cobra.Command, format string, values ...any) error {
-	return &usageError{fmt.Sprintf(format, values...), c.CommandPath() + " --help"}
+	return &statusError{fmt.Errorf(format, values...), wrong, c.CommandPath() + " --help"}
 }

@@ -196,13 +196,7 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// exitError is the exit status of a command that dev ran.
-type exitError struct {
-	error
-	status int
-}
-
-// within runs a command in the environment.
+// within runs a command in the environment. Its exit status is dev's.
 func (a *app) within(ctx context.Context, env []string, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.out, a.errs
@@ -214,7 +208,7 @@ func (a *app) within(ctx context.Context, env []string, command []string) error 
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 			code = 128 + int(s.Signal()) // like a shell
 		}
-		return &exitError{fmt.Errorf("%s: %w", command[0], err), code}
+		return &statusError{fmt.Errorf("%s: %w", command[0], err), code, ""}
 	}
 	if cmd.ProcessState.ExitCode() == 0 && errors.Is(err, ctx.Err()) { // it succeeded, even if it was interrupted
 		return nil

@@ -20,26 +20,29 @@ const (
 	no     = 3 // it succeeded, and the answer is no
 )
 
-// noError is the answer no, with a reason. It ends a command with status 3.
-type noError struct{ text string }
+// statusError is an error that determines the exit status.
+type statusError struct {
+	error
+	status int
+	help   string // the command that explains what is accepted; empty: none
+}
 
-func (e *noError) Error() string { return e.text }
-
-func answerNo(format string, values ...any) error { return &noError{fmt.Sprintf(format, values...)} }
+// answerNo is the answer no, with a reason.
+func answerNo(format string, values ...any) error {
+	return &statusError{fmt.Errorf(format, values...), no, ""}
+}
 
 func status(err error) int {
-	_, bad := errors.AsType[*usageError](err)
-	_, saysNo := errors.AsType[*noError](err)
+	own, isOwn := errors.AsType[*statusError](err)
 	_, differs := errors.AsType[*limitertable.DiffError](err)
-	ran, exited := errors.AsType[*exitError](err)
 	switch {
 	case err == nil:
 		return done
-	case exited:
-		return ran.status
-	case bad || errors.Is(err, limiter.ErrInvalid):
+	case isOwn:
+		return own.status
+	case errors.Is(err, limiter.ErrInvalid):
 		return wrong
-	case differs || saysNo || errors.Is(err, limiter.ErrNoLimits):
+	case differs || errors.Is(err, limiter.ErrNoLimits):
 		return no
 	}
 	return failed
@@ -71,7 +74,7 @@ var packages = regexp.MustCompile(`(^|: |\()(?:limiter: invalid: |(?:admin|limit
 func plain(text string) string { return packages.ReplaceAllString(text, "$1") }
 
 func (a *app) advice(err error) string {
-	if e, ok := errors.AsType[*usageError](err); ok {
+	if e, ok := errors.AsType[*statusError](err); ok && e.help != "" {
 		return "See: " + e.help
 	}
 	if _, ok := errors.AsType[*limitertable.DiffError](err); ok {

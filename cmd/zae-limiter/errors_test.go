@@ -25,11 +25,11 @@ func TestAdviceOnErrors(t *testing.T) {
 		advice string
 	}{
 		{errors.New("odd"), failed, ""},
-		{&usageError{"wrong", "zae-limiter peek --help"}, wrong, "See: zae-limiter peek --help"},
+		{&statusError{nil, wrong, "zae-limiter peek --help"}, wrong, "See: zae-limiter peek --help"},
 		{limiter.ErrInvalid, wrong, ""},
 		{&limitertable.DiffError{}, no, "It was left as it is. zae-limiter table repair"},
 		{answerNo("%d left", 2), no, ""},
-		{&exitError{status: 7}, 7, ""},
+		{&statusError{status: 7}, 7, ""},
 		{fromAWS("ResourceNotFoundException"), failed, `There is no table "quotas" here`},
 		{limitertable.ErrNotFound, failed, `There is no table "quotas" here`},
 		{fromAWS("AccessDeniedException"), failed, "The credentials do not allow this"},

@@ -42,7 +42,7 @@ func limitsPart(ctx context.Context, t *admin.Table, namespaces []string) part {
 	return p
 }
 
-// refusedLimits returns a noError if stored limits cannot be served. Parts that cannot be read do
+// refusedLimits returns the answer no if stored limits cannot be served. Parts that cannot be read do
 // not count.
 func (a *app) refusedLimits(ctx context.Context) error {
 	for _, p := range a.contentParts(ctx) {

@@ -18,12 +18,10 @@ const (
 // Prices in dollars of one unit of each kind, in us-east-1. Free tiers and discounts are
 // left out.
 const (
-	priceWrite     = DollarsPerMillionWrites / 1e6
-	priceRead      = DollarsPerMillionReads / 1e6
-	priceWriteHour = DollarsPerWriteUnitHour
-	priceReadHour  = DollarsPerReadUnitHour
-	priceStored    = 0.25 // a GB and month
-	priceRecovery  = 0.20 // of point-in-time recovery, a GB and month
+	priceWrite    = DollarsPerMillionWrites / 1e6
+	priceRead     = DollarsPerMillionReads / 1e6
+	priceStored   = 0.25 // a GB and month
+	priceRecovery = 0.20 // of point-in-time recovery, a GB and month
 
 	priceInvocation = 0.20e-6
 	priceGBSecond   = 0.0000133334 // arm64

@@ -75,7 +75,7 @@ func (b *bill) requests() {
 	u, levels := b.use, float64(b.use.Levels)
 	write, read := priceWrite, priceRead
 	if b.stack.Provisioned {
-		write, read = priceWriteHour/3600, priceReadHour/3600
+		write, read = DollarsPerWriteUnitHour/3600, DollarsPerReadUnitHour/3600
 	}
 	b.add(ofTable, "acquire", u.requests()*levels*u.perAcquire()*unitsOfAcquire, kindWrite, write)
 	b.add(ofTable, "first touches", u.touches()*levels*unitsOfTouch, kindRead, read)
@@ -113,9 +113,9 @@ func (b *bill) unused(indexes float64) {
 	}
 	s := b.stack
 	b.add(ofTable, "write capacity not used", idle(writes-indexes, s.LeastWrite)+idle(indexes, s.LeastIndexWrite),
-		"unit hour", priceWriteHour)
+		"unit hour", DollarsPerWriteUnitHour)
 	b.add(ofTable, "read capacity not used", idle(reads, s.LeastRead)+idle(0, s.LeastIndexRead),
-		"unit hour", priceReadHour)
+		"unit hour", DollarsPerReadUnitHour)
 	const alarmsOfATarget = 4
 	b.add(ofScaling, "alarms of auto scaling", float64(s.Scaled*alarmsOfATarget), "metric", priceAlarmMetric)
 }

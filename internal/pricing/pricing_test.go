@@ -60,7 +60,7 @@ func TestStorageMatchesTheGoldenItems(t *testing.T) {
 // At break-even use, provisioned capacity costs as much as on demand. With more use it costs less,
 // and with less use more.
 func TestBreakEven(t *testing.T) {
-	const even = priceWriteHour / 3600 / priceWrite
+	const even = DollarsPerWriteUnitHour / 3600 / priceWrite
 	u := Use{Rate: 1000, Settled: 0.5, Levels: 1, Processes: 4, Entities: 200, Windows: 2, FoldSeconds: 60,
 		SnapshotDays: 90, StreamShards: 4}
 	demand, provisioned := Stack{Table: true}, Stack{Table: true, Provisioned: true}
@@ -81,7 +81,7 @@ func TestBreakEven(t *testing.T) {
 	}
 	least := provisioned
 	least.LeastWrite = 1e4
-	if all := Sum(Month(u, least)); all < 1e4*monthHours*priceWriteHour {
+	if all := Sum(Month(u, least)); all < 1e4*monthHours*DollarsPerWriteUnitHour {
 		t.Errorf("%.0f dollars, less than the least capacity costs", all)
 	}
 }
