@@ -42,8 +42,9 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 
 // anyShards returns the shards of a bucket that are there, by looking for them: what they
 // say of their number may be what cannot be read. It reports whether all can be read.
-func (n *Namespace) anyShards(ctx context.Context, entity, resource string) (found []item.Item, readable bool, _ error) {
-	readable = true
+func (n *Namespace) anyShards(ctx context.Context, entity, resource string) ([]item.Item, bool, error) {
+	var found []item.Item
+	readable := true
 	for from, to := 0, bucket.DefaultMaxShards; from < bucket.MaxShards; from, to = to, 2*to {
 		items, err := n.shardItems(ctx, entity, resource, from, to)
 		if err != nil {

@@ -27,7 +27,8 @@ func (d document) described() (out []admin.Entity) {
 			return e.Lines[key] != 0
 		})
 		if said || parents[id] {
-			out = append(out, admin.Entity{ID: id, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade, Metadata: e.Metadata})
+			out = append(out, admin.Entity{ID: id, Name: e.Name, Parent: e.Parent, Cascade: e.Cascade,
+				Metadata: e.Metadata})
 		}
 	}
 	return out
