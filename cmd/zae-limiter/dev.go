@@ -94,11 +94,11 @@ func (a *app) dev(ctx context.Context, f devFlags, command []string) error {
 		}
 		defer stop()
 	}
-	env := []string{
-		"AWS_ENDPOINT_URL_DYNAMODB=" + s.Endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.Endpoint,
-		"AWS_REGION=" + emulator.Region, "AWS_DEFAULT_REGION=" + emulator.Region, // Python reads only the second
-		"AWS_ACCESS_KEY_ID=" + emulator.Key, "AWS_SECRET_ACCESS_KEY=" + emulator.Key,
-		"AWS_EC2_METADATA_DISABLED=true", "ZAEL_STACK=" + a.table, "ZAEL_NAMESPACE=" + a.namespace,
+	env := map[string]string{
+		"AWS_ENDPOINT_URL_DYNAMODB": s.Endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": s.Endpoint,
+		"AWS_REGION": emulator.Region, "AWS_DEFAULT_REGION": emulator.Region, // Python reads only the second
+		"AWS_ACCESS_KEY_ID": emulator.Key, "AWS_SECRET_ACCESS_KEY": emulator.Key,
+		"AWS_EC2_METADATA_DISABLED": "true", "ZAEL_STACK": a.table, "ZAEL_NAMESPACE": a.namespace,
 	}
 	if len(command) > 0 {
 		return a.within(ctx, env, command)
@@ -151,14 +151,9 @@ func (a *app) sayOnce() func(error) {
 
 // printEnvironment prints one line that sets the environment in another shell. The line reads a
 // file, which forget removes. With -o json it prints the environment itself.
-func (a *app) printEnvironment(env []string) (forget func(), err error) {
+func (a *app) printEnvironment(env map[string]string) (forget func(), err error) {
 	if a.format == "json" {
-		values := map[string]string{}
-		for _, v := range env {
-			name, value, _ := strings.Cut(v, "=")
-			values[name] = value
-		}
-		return func() {}, encode(a, values, "")
+		return func() {}, encode(a, env, "")
 	}
 	file, err := os.CreateTemp("", "zae-limiter-*.env")
 	if err != nil {
@@ -166,9 +161,8 @@ func (a *app) printEnvironment(env []string) (forget func(), err error) {
 	}
 	forget = func() { _ = os.Remove(file.Name()) }
 	var text strings.Builder
-	for _, v := range env {
-		name, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(&text, "export %s=%s\n", name, quoted(value))
+	for _, name := range sortedKeys(env) {
+		fmt.Fprintf(&text, "export %s=%s\n", name, quoted(env[name]))
 	}
 	_, err = file.WriteString(text.String())
 	if err = cmp.Or(err, file.Close()); err == nil {
@@ -197,11 +191,14 @@ func quoted(text string) string {
 }
 
 // within runs a command in the environment. Its exit status is dev's.
-func (a *app) within(ctx context.Context, env []string, command []string) error {
+func (a *app) within(ctx context.Context, env map[string]string, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.out, a.errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = os.Environ()
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code := exit.ExitCode()

@@ -256,7 +256,7 @@ func TestAShellTakesTheLineOfDev(t *testing.T) {
 	os.Args[0] = "/a b/zael"
 	var out strings.Builder
 	a := &app{out: &out, format: "table", table: "mine", namespace: "team a"}
-	forget, err := a.printEnvironment([]string{"ZAEL_STACK=mine", "ZAEL_NAMESPACE=team's $HOME `x`"})
+	forget, err := a.printEnvironment(map[string]string{"ZAEL_STACK": "mine", "ZAEL_NAMESPACE": "team's $HOME `x`"})
 	check.Must(t, err)
 	for _, want := range []string{"# Table mine with the namespace team a, until", "\n'/a b/zael' load --rate"} {
 		if !strings.Contains(out.String(), want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,12 +95,13 @@ func (t *target) words() string {
 
 // merge adds the limits to the present ones, replaces those with the same name, and sorts by name.
 func merge(there, limits []limiter.Limit) []limiter.Limit {
-	kept := slices.DeleteFunc(slices.Clone(there), func(l limiter.Limit) bool {
-		return slices.ContainsFunc(limits, func(x limiter.Limit) bool { return x.Name == l.Name })
+	named := map[string]limiter.Limit{}
+	for _, l := range slices.Concat(there, limits) {
+		named[l.Name] = l
+	}
+	return slices.SortedFunc(maps.Values(named), func(x, y limiter.Limit) int {
+		return strings.Compare(x.Name, y.Name)
 	})
-	out := slices.Concat(kept, limits)
-	slices.SortFunc(out, func(x, y limiter.Limit) int { return strings.Compare(x.Name, y.Name) })
-	return out
 }
 
 func limitsDelete(a *app) *cobra.Command {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -103,10 +102,7 @@ func (a *app) replay(ctx context.Context, all []*replay.Replayer, deliver bool) 
 func replayOf(r replay.Result) shownReplay {
 	v := shownReplay{
 		Key: r.Key, Outcome: r.Outcome, Function: r.Batch.Function, Records: r.Batch.Records,
-		Reason: r.Batch.Condition, ToCount: r.Usage.ToCount, CountedBefore: r.Usage.Counted,
-	}
-	for _, b := range r.Usage.Behind {
-		v.Behind = append(v.Behind, fmt.Sprint(b))
+		Reason: r.Batch.Condition, ToCount: r.Usage.ToCount, CountedBefore: r.Usage.Counted, Behind: r.Usage.Behind,
 	}
 	if r.Err != nil && r.Err.Error() != r.Batch.Condition {
 		v.Error = plain(r.Err.Error())

@@ -129,7 +129,7 @@ func TestReplayInColumns(t *testing.T) {
 	}
 	malformed := errors.New("malformed")
 	v := replayOf(replay.Result{Batch: replay.Batch{Condition: "too new"}, Err: malformed,
-		Usage: replay.Usage{Behind: make([]replay.Behind, 2)}})
+		Usage: replay.Usage{Behind: make([]string, 2)}})
 	if len(v.Behind) != 2 || v.Error != "malformed" {
 		t.Errorf("%+v", v)
 	}

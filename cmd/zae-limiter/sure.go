@@ -45,15 +45,15 @@ func differences(from, to []string) (out []string) {
 func bucketLines(b admin.Bucket, limits ...string) []string {
 	var out []string
 	for _, l := range b.Levels {
-		switch {
-		case len(limits) > 0 && !slices.Contains(limits, l.Name):
-		case l.IsUnlimited():
-			out = append(out, fmt.Sprintf("%s/%s %s: unlimited, %s used", b.Entity, b.Resource, l.Name,
-				amountOf(l.Limit, l.Used)))
-		default:
-			out = append(out, fmt.Sprintf("%s/%s %s: %s of %s left, %s used", b.Entity, b.Resource, l.Name,
-				amountOf(l.Limit, l.Remaining), amountOf(l.Limit, l.Capacity), amountOf(l.Limit, l.Used)))
+		if len(limits) > 0 && !slices.Contains(limits, l.Name) {
+			continue
 		}
+		left, capacity := leftOf(l)
+		if capacity != "" {
+			left = fmt.Sprintf("%v of %v left", left, capacity)
+		}
+		used := amountOf(l.Limit, l.Used)
+		out = append(out, fmt.Sprintf("%s/%s %s: %v, %s used", b.Entity, b.Resource, l.Name, left, used))
 	}
 	return out
 }

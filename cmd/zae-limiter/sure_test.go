@@ -402,3 +402,10 @@ func TestUnreadableLimitsAreReplacedAfterAYes(t *testing.T) {
 		}
 	})
 }
+
+// A limit without numbers has a word in place of them.
+func TestLinesOfLimitsWithoutNumbers(t *testing.T) {
+	b := admin.Bucket{Entity: "a", Resource: "r", Levels: []admin.Level{{Limit: limiter.Unlimited("all"), Used: 7},
+		{Limit: limiter.Blocked("none")}}}
+	check.Slices(t, bucketLines(b), []string{"a/r all: unlimited, 7 used", "a/r none: blocked, 0 used"}, "lines")
+}

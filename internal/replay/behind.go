@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -30,25 +29,7 @@ type Usage struct {
 	// Behind lists the parts before later marks, which a replay does not count. Each was counted,
 	// by an earlier attempt at this batch or with a later record, unless that later record was the
 	// first one of the bucket to be counted.
-	Behind []Behind
-}
-
-// Behind is what a batch would add to one snapshot before a later mark.
-type Behind struct {
-	Namespace, Entity, Resource string
-	Window, Start               string
-	Records                     int
-	Tokens                      map[string]int64 // by limit
-}
-
-// String describes it in one line.
-func (b Behind) String() string {
-	var tokens []string
-	for _, limit := range slices.Sorted(maps.Keys(b.Tokens)) {
-		tokens = append(tokens, fmt.Sprintf("%s %d", limit, b.Tokens[limit]))
-	}
-	return fmt.Sprintf("%s/%s on %s, %s from %s: at most %s of %d records", b.Namespace, b.Entity, b.Resource,
-		b.Window, b.Start, strings.Join(tokens, ", "), b.Records)
+	Behind []string // "ns/acme on gpt-4, hourly from 2023-11-14T22:00:00Z: at most rpm 1 of 1 records"
 }
 
 // inspect compares a batch of the aggregator with the snapshots.
@@ -86,12 +67,10 @@ func (u *Usage) add(t *usage.Total, p usage.Progress) {
 	if p.Records == 0 {
 		return
 	}
-	b := Behind{
-		Namespace: t.Namespace, Entity: t.Entity, Resource: t.Resource, Window: string(t.Window),
-		Start: t.From(), Records: p.Records, Tokens: map[string]int64{},
-	}
+	var tokens []string
 	for _, c := range p.Behind {
-		b.Tokens[c.Limit] = c.Tokens
+		tokens = append(tokens, fmt.Sprintf("%s %d", c.Limit, c.Tokens))
 	}
-	u.Behind = append(u.Behind, b)
+	u.Behind = append(u.Behind, fmt.Sprintf("%s/%s on %s, %s from %s: at most %s of %d records", t.Namespace, t.Entity,
+		t.Resource, t.Window, t.From(), strings.Join(slices.Sorted(slices.Values(tokens)), ", "), p.Records))
 }

@@ -175,7 +175,7 @@ func TestCountedPartsAreKnownExactly(t *testing.T) {
 	}
 	const want = "kQ3xZp9LmNa/tenant-00 on openai/gpt-4, hourly from 2023-11-14T22:00:00Z: " +
 		"at most rpm 1, tpm 200 of 1 records"
-	check.Equal(t, seen.Usage.Behind[0].String(), want)
+	check.Equal(t, seen.Usage.Behind[0], want)
 	if got := r.Replay(t.Context(), key); got.Outcome != Done || len(got.Usage.Behind) != 1 {
 		t.Errorf("%+v", got)
 	}
