@@ -40,8 +40,8 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 	})
 }
 
-// anyShards returns the shards of a bucket that are there, by looking for them: what they
-// say of their number may be what cannot be read. It reports whether all can be read.
+// anyShards returns the stored shards of a bucket. It looks for them, because the number that they
+// store may be unreadable. It reports whether all can be read.
 func (n *Namespace) anyShards(ctx context.Context, entity, resource string) ([]item.Item, bool, error) {
 	var found []item.Item
 	readable := true

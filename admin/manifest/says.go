@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/internal/config"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/yamldoc"
 )
 
@@ -23,7 +24,7 @@ func (d document) described() (out []admin.Entity) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Entities)) {
 		e := d.Entities[id]
-		said := slices.ContainsFunc([]string{"name", "parent", "cascade", "metadata"}, func(key string) bool {
+		said := slices.ContainsFunc([]string{"name", "parent", layout.AttrCascade, "metadata"}, func(key string) bool {
 			return e.Lines[key] != 0
 		})
 		if said || parents[id] {

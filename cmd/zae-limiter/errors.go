@@ -24,7 +24,7 @@ const (
 type statusError struct {
 	error
 	status int
-	help   string // the command that explains what is accepted; empty: none
+	help   string // the command with an explanation; empty: none
 }
 
 // answerNo is the answer no, with a reason.
