@@ -1,7 +1,7 @@
 package table
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -14,8 +14,8 @@ import (
 // without a cost only must not be in debt. A soft limit denies nothing, but it must be stored as
 // soft, and a level that may have overflowed must not be spent.
 func TestAddsNeedACoveringLevel(t *testing.T) {
-	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
-	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	rate := newRate("l", 60_000, 60_000)
+	quota := newQuota("l", 60_000, "m0h0@UTC")
 	soft := func(l bucket.Limit) bucket.Limit {
 		l.Soft = true
 		return l
@@ -55,13 +55,11 @@ func TestAddsNeedACoveringLevel(t *testing.T) {
 		put.Item["b_l_tk"] = item.N(c.level)
 		add := addAt(sampleNow, Costs([]bucket.Limit{c.of}, c.costs))
 		after, held, err := add.Plan().Apply(put.Item)
-		if err != nil || held != c.want {
-			t.Errorf("%s: held %v, %v", c.name, held, err)
-			continue
-		}
-		if got, err := DecodeShard(after); held && (err != nil || got.State.Slots[0].Tokens != c.level-c.costs ||
-			got.State.Slots[0].Used != image.State.Slots[0].Used+c.costs) {
-			t.Errorf("%s: leaves %v, %v", c.name, got.State, err)
+		check.Must(t, err, c.name)
+		check.Equal(t, held, c.want, c.name)
+		if sl := decode(t, after).State.Slots[0]; held && (sl.Tokens != c.level-c.costs ||
+			sl.Used != image.State.Slots[0].Used+c.costs) {
+			t.Errorf("%s: leaves %+v", c.name, sl)
 		}
 	}
 }
@@ -69,13 +67,13 @@ func TestAddsNeedACoveringLevel(t *testing.T) {
 // The refill since the image must fit into the level. A rate of one token a second with 60 tokens,
 // half of them free, cannot overflow within half a minute.
 func TestAddsAcceptOnlyRefillsThatFit(t *testing.T) {
-	rate := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	rate := newRate("l", 60_000, 60_000)
 	slow := bucket.Limit{Name: "l", Capacity: 60_000, Amount: 1_000, Period: 3600_000 * 24}
 	soft := rate
 	soft.Soft = true
 	// sampleNow is 22:13:20. The zone is 3 hours ahead, so the first period after 1970 had 21
 	// hours.
-	quota := bucket.Limit{Name: "l", Capacity: 60_000, Period: bucket.QuotaPeriod, Reset: "m0h0@Africa/Nairobi"}
+	quota := newQuota("l", 60_000, "m0h0@Africa/Nairobi")
 	for _, c := range []struct {
 		name       string
 		of         bucket.Limit
@@ -96,11 +94,9 @@ func TestAddsAcceptOnlyRefillsThatFit(t *testing.T) {
 			put.Item["b_l_tk"] = item.N(0)
 		}
 		for after, want := range map[int64]bool{c.age: true, c.age + 1: false} {
-			add := Add{Namespace: "ns", Entity: "e", Resource: "r", Shards: 1, Now: sampleNow + after, Room: c.room,
-				Costs: Costs([]bucket.Limit{c.of}, c.cost)}
-			if _, held, err := add.Plan().Apply(put.Item); err != nil || held != want {
-				t.Errorf("%s, %d ms later: held %v, %v", c.name, after, held, err)
-			}
+			add := addAt(sampleNow+after, Costs([]bucket.Limit{c.of}, c.cost))
+			add.Room = c.room
+			check.Equal(t, holds(t, add.Plan(), put.Item), want, "%s, %d ms later", c.name, after)
 		}
 	}
 }
@@ -109,28 +105,15 @@ func TestAddsAcceptOnlyRefillsThatFit(t *testing.T) {
 // its own condition.
 func TestAddsAcceptManySoftLimits(t *testing.T) {
 	for n, asks := range map[int]bool{1: true, 16: true, 17: false, bucket.MaxLimits: false} {
-		var limits []bucket.Limit
-		for i := range n {
-			limits = append(limits, bucket.Limit{Name: fmt.Sprintf("l%02d", i), Capacity: 60_000, Amount: 60_000,
-				Period: 60_000, Soft: true})
+		limits := newRates(0, n)
+		for i := range limits {
+			limits[i].Soft = true
 		}
-		costs := Costs(limits)
-		for i := range costs {
-			costs[i].Milli = 1000
-		}
-		add := addAt(sampleNow, costs).Plan()
+		add := addAt(sampleNow, Costs(limits, slices.Repeat([]int64{1000}, n)...)).Plan()
 		check.NoError(t, item.Validate(add), "%d limits", n)
-		half := Costs(limits)
-		for i := range half {
-			half[i].Milli = 50_000
-		}
-		put, _ := create(sampleNow, half)
-		if _, held, err := add.Apply(put.Item); err != nil || !held {
-			t.Errorf("%d limits: held %v, %v", n, held, err)
-		}
+		put, _ := create(sampleNow, Costs(limits, slices.Repeat([]int64{50_000}, n)...))
+		check.Equal(t, holds(t, add, put.Item), true, "%d limits", n)
 		delete(put.Item, attrLimit("l00", layout.FieldSoft))
-		if _, held, err := add.Apply(put.Item); err != nil || held == asks {
-			t.Errorf("%d limits, one of them not soft: held %v, %v", n, held, err)
-		}
+		check.Equal(t, holds(t, add, put.Item), !asks, "%d limits, one of them not soft", n)
 	}
 }

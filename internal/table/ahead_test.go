@@ -22,13 +22,25 @@ func tenAt(now int64) Shard {
 // tenCosts are costs of the limit of ten.
 func tenCosts(milli int64) []Cost { return Costs([]bucket.Limit{tenLimit}, milli) }
 
+// charged returns a stored shard after a charge, which must hold.
+func charged(t *testing.T, stored Shard, c Charge) Shard {
+	t.Helper()
+	return decode(t, applied(t, c.Plan().Update, stored.Item()))
+}
+
+// heldOf formats what is held of a shard's first limit, and for how long after sampleNow.
+func heldOf(b Shard) string {
+	sl := b.State.Slots[0]
+	return fmt.Sprintf("level %d, held %d, expired %d, until %d", sl.Tokens, sl.Held, sl.Ended,
+		max(b.State.HeldUntil-sampleNow, 0))
+}
+
 // written applies a charge to a stored shard, and returns the new one.
 func written(t *testing.T, stored Shard, c Charge) (Shard, bool) {
 	t.Helper()
 	after, held, err := c.Plan().Update.Apply(stored.Item())
 	check.Must(t, err)
-	b := decode(t, after)
-	return b, held
+	return decode(t, after), held
 }
 
 // The example of Ahead, in numbers.
@@ -36,18 +48,13 @@ func TestTakingAheadByExample(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
 	c := Charge{Image: full, Costs: tenCosts(5_000), Now: at, Ahead: &Ahead{Life: 5_000, Take: tenCosts(4_000)}}
-	b, held := written(t, full, c)
-	sl := b.State.Slots[0]
-	if !held || sl.Tokens != 5_000 || sl.Used != 105_000 || sl.Held != 4_000 || b.State.HeldUntil != at+5_000 {
-		t.Fatalf("held %v: %+v until %d", held, sl, b.State.HeldUntil-at)
-	}
-	if got := b.Item()["o_rpm"]; !item.Equal(got, item.N(-4_000)) {
-		t.Errorf("o_rpm is %v", got)
-	}
+	b := charged(t, full, c)
+	check.MustEqual(t, heldOf(b), "level 5000, held 4000, expired 0, until 5000")
+	check.Equal(t, b.State.Slots[0].Used, 105_000)
+	check.Deep(t, b.Item()["o_rpm"], item.N(-4_000))
 	for after, want := range map[int64]int64{1_000: 6_000, 5_000: 6_000, 7_000: 8_000, 20_000: 10_000} {
-		if got, _ := b.State.LevelAt(0, at+after); got != want {
-			t.Errorf("level after %d ms is %d, want %d", after, got, want)
-		}
+		level, _ := b.State.LevelAt(0, at+after)
+		check.Equal(t, level, want, "level after %d ms", after)
 	}
 	denied := Charge{Image: b, Costs: tenCosts(7_000), Now: at + 4_999}.Plan()
 	if denied.Verdict.Granted || denied.Verdict.At != at+6_000 {
@@ -58,36 +65,26 @@ func TestTakingAheadByExample(t *testing.T) {
 	c = Charge{Image: b, Costs: tenCosts(3_000), Now: at + 1_000,
 		Ahead: &Ahead{Life: 5_000, Take: tenCosts(3_000), Left: tenCosts(1_000), Declared: tenCosts(4_000),
 			Ended: tenCosts(500)}}
-	next, held := written(t, b, c)
-	if sl := next.State.Slots[0]; !held || sl.Held != 4_000 || sl.Ended != 500 || next.State.HeldUntil != at+6_250 ||
-		next.Generation != b.Generation {
-		t.Fatalf("held %v: %+v until %d", held, sl, next.State.HeldUntil-at)
-	}
+	next := charged(t, b, c)
+	check.MustEqual(t, heldOf(next), "level 3000, held 4000, expired 500, until 6250")
+	check.Equal(t, next.Generation, b.Generation)
 	// The process ends without a write. When its time is over, a mended item holds none of its
 	// tokens.
 	c = Charge{Image: next, Costs: tenCosts(2_000), Now: at + 6_250,
 		Ahead: &Ahead{Life: 1_000, Take: tenCosts(1_000), Mend: true}}
-	mended, held := written(t, next, c)
-	if sl := mended.State.Slots[0]; !held || sl.Held != 1_000 || mended.Generation == next.Generation ||
-		mended.State.HeldUntil != at+7_250 {
-		t.Fatalf("held %v: %+v until %d", held, sl, mended.State.HeldUntil-at)
-	}
+	mended := charged(t, next, c)
+	check.MustEqual(t, heldOf(mended), "level 4000, held 1000, expired 500, until 7250")
+	check.Equal(t, mended.Generation == next.Generation, false, "the same generation")
 	// A process with an earlier image can mend before that: its hu has passed, so all growth of the
 	// counter since was spent, except for tokens taken ahead since.
 	c.Image, c.Now, c.Ahead.Spent = next, at+5_500, &b
-	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 3_000+1_000 {
-		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
-	}
+	check.MustEqual(t, charged(t, next, c).State.Slots[0].Held, 3_000+1_000)
 	c.Now = at + 4_999 // too early: 4 of the counter of b may be held
-	if mended, held = written(t, next, c); !held || mended.State.Slots[0].Held != 4_000+1_000 {
-		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
-	}
+	check.MustEqual(t, charged(t, next, c).State.Slots[0].Held, 4_000+1_000)
 	// Tokens that others take between the image and the mending write count as held.
-	other, _ := written(t, next, Charge{Image: next, Costs: tenCosts(1_000), Now: at + 6_250})
+	other := charged(t, next, Charge{Image: next, Costs: tenCosts(1_000), Now: at + 6_250})
 	c.Now, c.Ahead.Spent = at+6_250, nil
-	if mended, held = written(t, other, c); !held || mended.State.Slots[0].Held != 1_000+1_000 {
-		t.Fatalf("held %v: %+v", held, mended.State.Slots[0])
-	}
+	check.MustEqual(t, charged(t, other, c).State.Slots[0].Held, 1_000+1_000)
 }
 
 // Steps that change shards or limits either keep the held tokens or end them.
@@ -95,42 +92,31 @@ func TestShardAndLimitChangesKeepHeldTokens(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
 	full.State.Slots[0].Held, full.State.Slots[0].Ended, full.State.HeldUntil = 4_000, 700, at+5_000
-	b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(0), Now: at})
+	b := charged(t, full, Charge{Image: full, Costs: tenCosts(0), Now: at})
 	apply := func(w item.Write, to item.Item) Shard {
 		t.Helper()
-		s := decode(t, applied(t, w, to))
-		return s
+		return decode(t, applied(t, w, to))
 	}
 	split := Split(b, at)
 	keep, moved := apply(split[0], b.Item()), apply(split[1], nil)
-	if k, m := keep.State.Slots[0], moved.State.Slots[0]; k.Held != 4_000 || k.Ended != 700 || k.Tokens != 1_000 ||
-		m.Held != 0 || m.Ended != 0 || m.Tokens != 5_000 || moved.State.HeldUntil != 0 {
-		t.Errorf("6 tokens and 4 held split into %+v and %+v", k, m)
-	}
+	check.Equal(t, heldOf(keep), "level 1000, held 4000, expired 700, until 5000", "kept of 6 tokens and 4 held")
+	check.Equal(t, heldOf(moved), "level 5000, held 0, expired 0, until 0", "moved of 6 tokens and 4 held")
+	check.Equal(t, moved.State.HeldUntil, 0)
 	moved.State.Slots[0].Held, moved.State.HeldUntil = 500, at+6_000
 	merge := Merge(keep, moved, 1, at+10)
-	if back := apply(merge[1], keep.Item()); back.State.Slots[0].Held != 4_500 || back.State.HeldUntil != at+6_000 {
-		t.Errorf("merged into %+v until %d", back.State.Slots[0], back.State.HeldUntil-at)
-	}
+	check.Equal(t, heldOf(apply(merge[1], keep.Item())), "level 5500, held 4500, expired 700, until 6000", "merged")
 	longer := keep
 	longer.State.HeldUntil = at + 7_000
-	if _, held, _ := merge[1].Apply(longer.Item()); held {
-		t.Error("a merge moved hu back")
-	}
+	check.Equal(t, holds(t, merge[1], longer.Item()), false, "a merge moved hu back")
 	raised := apply(Raise(b, map[string]bucket.Gift{"rpm": {Milli: 10_000}}, at), b.Item())
-	if sl := raised.State.Slots[0]; sl.Tokens != 6_000 || sl.Held != 4_000 {
-		t.Errorf("raised with 4 held: %+v", sl)
-	}
+	check.Equal(t, heldOf(raised), "level 6000, held 4000, expired 700, until 5000", "raised with 4 held")
 	low := tenLimit
 	low.Capacity = 3_000
 	lowered := apply(Charge{Image: b, Costs: Costs([]bucket.Limit{low}), Now: at, Refill: true}.Plan().Update, b.Item())
-	if sl := lowered.State.Slots[0]; sl.Tokens != 0 || sl.Held != 3_000 {
-		t.Errorf("lowered to 3 with 4 held: %+v", sl)
-	}
+	check.Equal(t, heldOf(lowered), "level 0, held 3000, expired 700, until 5000", "lowered to 3 with 4 held")
 	gone := apply(Restore(keep, 1, 2, at, 1)[0], nil)
-	if sl := gone.State.Slots[0]; sl.Held != 0 || sl.Ended != 0 || gone.State.HeldUntil != 0 {
-		t.Errorf("restored %+v", sl)
-	}
+	check.Equal(t, heldOf(gone), "level 0, held 0, expired 0, until 0", "restored")
+	check.Equal(t, gone.State.HeldUntil, 0, "restored")
 }
 
 // Whatever other writers leave in the attributes of held tokens, decisions use at most the bucket's
@@ -160,38 +146,31 @@ func TestHostileHeldTokensAreBounded(t *testing.T) {
 			check.Says(t, err, tt.attr, name)
 			continue
 		}
-		if err != nil || b.State.Slots[0].Held != tt.held || b.State.Slots[1].Held != 0 {
-			t.Errorf("%s: %+v, %v", name, b.State.Slots, err)
-			continue
-		}
-		if level, _ := b.State.LevelAt(0, sampleNow+50_000); level != 10_000 {
-			t.Errorf("%s: the level comes to %d", name, level)
-		}
+		check.Must(t, err, name)
+		check.Equal(t, b.State.Slots[0].Held, tt.held, name)
+		check.Equal(t, b.State.Slots[1].Held, 0, name)
+		level, _ := b.State.LevelAt(0, sampleNow+50_000)
+		check.Equal(t, level, 10_000, "%s: the level comes to", name)
 		c := Charge{Image: b, Costs: tenCosts(0), Now: sampleNow, Ahead: &Ahead{Take: tenCosts(0), Mend: true}}
-		if _, held, err := c.Plan().Update.Apply(it); err != nil || !held {
-			t.Errorf("%s: mended %v, %v", name, held, err)
-		}
+		check.Equal(t, holds(t, c.Plan().Update, it), true, "%s: mended", name)
 		c = Charge{Image: b, Costs: tenCosts(1_000), Now: sampleNow + 20_000}
 		c.Ahead = &Ahead{Life: 500, Take: tenCosts(1_000)}
-		after, held, err := c.Plan().Update.Apply(it)
-		until, _ := item.Saturated(after["hu"])
-		if err != nil || !held || until < sampleNow+20_500 || until > sampleNow+20_563 {
-			t.Errorf("%s: taken ahead %v, %v, hu %v", name, held, err, after["hu"])
+		after := applied(t, c.Plan().Update, it)
+		if until, _ := item.Saturated(after["hu"]); until < sampleNow+20_500 || until > sampleNow+20_563 {
+			t.Errorf("%s: hu %v", name, after["hu"])
 		}
 	}
 }
 
 // The hold time is stored whichever limit it belongs to. One of two limits may have none.
 func TestHoldTimesAreStoredForAnyLimit(t *testing.T) {
-	limits := []bucket.Limit{tenLimit, {Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	limits := []bucket.Limit{tenLimit, newRate("tpm", 10_000, 60_000)}
 	put, b := create(sampleNow, Costs(limits))
 	for _, take := range [][]int64{{1_000, 0}, {0, 1_000}, {0, 0}} {
 		u := Charge{Image: b, Costs: Costs(limits, 2_000, 2_000), Now: sampleNow,
 			Ahead: &Ahead{Life: 5_000, Take: Costs(limits, take...)}}.Plan().Update
-		after, held, err := u.Apply(put.Item)
-		if some := take[0]+take[1] > 0; err != nil || !held || (after[AttrHeldUntil] != nil) != some {
-			t.Errorf("%v: held %v, %v, until %v", take, held, err, after[AttrHeldUntil])
-		}
+		until := applied(t, u, put.Item)[AttrHeldUntil]
+		check.Equal(t, until != nil, take[0]+take[1] > 0, "%v: until %v", take, until)
 	}
 }
 
@@ -221,10 +200,7 @@ func TestMendedHoldsCountSpentTokens(t *testing.T) {
 		c.edit(&image, &spent)
 		charge := Charge{Image: image, Costs: tenCosts(1_000), Now: at,
 			Ahead: &Ahead{Life: 1_000, Take: tenCosts(500), Mend: true, Spent: &spent}}
-		b, held := written(t, image, charge)
-		if !held || b.State.Slots[0].Held != c.want+500 {
-			t.Errorf("%s: held %v, %d may be held, want %d and what is taken", name, held, b.State.Slots[0].Held, c.want)
-		}
+		check.Equal(t, charged(t, image, charge).State.Slots[0].Held, c.want+500, name)
 	}
 }
 
@@ -235,15 +211,11 @@ func TestImpossibleHoldTimesAreReplaced(t *testing.T) {
 	image := tenAt(at)
 	image.State.HeldUntil = absurd
 	c := Charge{Image: image, Costs: tenCosts(1_000), Now: at, Ahead: &Ahead{Life: 8, Take: tenCosts(500)}}
-	if b, held := written(t, image, c); !held || b.State.HeldUntil != at+8 {
-		t.Errorf("held %v, until %d", held, b.State.HeldUntil-at)
-	}
+	check.Equal(t, charged(t, image, c).State.HeldUntil, at+8)
 	for _, until := range []int64{at + 3_000, absurd - 1, absurd + 1} {
 		since := image
 		since.State.HeldUntil = until
-		if _, held := written(t, since, c); held {
-			t.Errorf("until %d was written since, but replaced", until-at)
-		}
+		check.Equal(t, holds(t, c.Plan().Update, since.Item()), false, "replaced %d, which was written since", until-at)
 	}
 }
 
@@ -278,9 +250,7 @@ func TestForcedSettlementsRespectHeldTokens(t *testing.T) {
 		since.State.Slots = []bucket.Slot{*sl, image.State.Slots[1]}
 		since.State.Slots[0].Tokens -= c.others
 		since.State.Slots[0].Used += c.others
-		if _, held, err := u.Apply(since.Item()); err != nil || held != c.want {
-			t.Errorf("%s: held %v, %v", c.name, held, err)
-		}
+		check.Equal(t, holds(t, u, since.Item()), c.want, c.name)
 	}
 }
 
@@ -290,11 +260,9 @@ func TestALongerHoldStays(t *testing.T) {
 	image := tenAt(sampleNow)
 	image.State.HeldUntil, image.State.Slots[0].Held, image.State.Slots[0].Tokens = sampleNow+5_000, 2_000, 3_000
 	c := Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow, Ahead: &Ahead{Life: 100, Take: tenCosts(500)}}
-	if b, held := written(t, image, c); !held || b.State.HeldUntil != sampleNow+5_000 || b.State.Slots[0].Held != 2_500 {
-		t.Errorf("held %v: %+v until %d", held, b.State.Slots[0], b.State.HeldUntil-sampleNow)
-	}
+	check.Equal(t, heldOf(charged(t, image, c)), "level 2000, held 2500, expired 0, until 5000")
 	c.Image, c.Now, c.Ahead.Life = tenAt(sampleNow), sampleNow+1, 1<<40
-	b, _ := written(t, c.Image, c)
+	b := charged(t, c.Image, c)
 	if until := b.State.HeldAfter(sampleNow + 1); until < sampleNow+1+bucket.MaxAhead {
 		t.Errorf("held until %d", until-sampleNow)
 	}
@@ -304,15 +272,10 @@ func TestALongerHoldStays(t *testing.T) {
 // with a negative level.
 func TestSplitWithHeldTokensHandsOverTheLevel(t *testing.T) {
 	full := tenAt(sampleNow)
-	image, _ := written(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
+	image := charged(t, full, Charge{Image: full, Costs: tenCosts(8_000), Now: sampleNow,
 		Ahead: &Ahead{Life: 5_000, Take: tenCosts(8_000)}})
 	split := Split(image, sampleNow)[0]
-	after, held, err := split.Apply(image.Item())
-	if err != nil || !held || !item.Equal(after["b_rpm_tk"], item.N(-3_000)) {
-		t.Fatalf("held %v, %v: %v", held, err, after["b_rpm_tk"])
-	}
-	other, _ := written(t, image, Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow})
-	if _, held, err := split.Apply(other.Item()); err != nil || held {
-		t.Errorf("2 handed over, want only the 1 that is left: %v", err)
-	}
+	check.Deep(t, applied(t, split, image.Item())["b_rpm_tk"], item.N(-3_000))
+	other := charged(t, image, Charge{Image: image, Costs: tenCosts(1_000), Now: sampleNow})
+	check.Equal(t, holds(t, split, other.Item()), false, "2 handed over, and only 1 is left")
 }

@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // moment is one state of the world: an item, an image of it for each of three processes, the item
@@ -173,7 +172,7 @@ func (x *explorer) charge(m moment, p int, q request) {
 	w, ok := q.charge(image, now, x.defect)
 	after, held := w.apply(m.it)
 	if x.sample() {
-		c := table.Charge{Image: image.bucket(), Costs: costsOf(q.variant, q.cost),
+		c := Charge{Image: image.bucket(), Costs: costsOf(q.variant, q.cost),
 			Now: int64(epoch + now), Force: q.force,
 			Slack: int64(q.slack), Room: int64(q.room)}
 		if q.none {
@@ -226,7 +225,7 @@ func (x *explorer) split(m moment, p int) {
 	w.defect = x.defect
 	after, held := w.apply(m.it)
 	if x.sample() {
-		real := table.Split(m.images[p].bucket(), int64(epoch+x.clock(&m, p)))
+		real := Split(m.images[p].bucket(), int64(epoch+x.clock(&m, p)))
 		agrees(x.t, fmt.Sprintf("split from %s", m.images[p]), m.it, real[0].(item.Update), held, after)
 	}
 	if !held {
@@ -316,12 +315,9 @@ func (x *explorer) cold(m moment, cost [2]int) {
 	at := [6]int{m.now - m.it.rf, m.it.s[0].tk, m.it.s[1].tk, m.it.variant, m.it.shards, 0}
 	held, known := coldHolds[at]
 	if !known {
-		c := table.Add{Room: 50, Namespace: "ns", Entity: "e", Resource: "r", Shards: m.it.shards,
-			Costs: costsOf(m.it.variant, cost), Now: int64(epoch + m.now)}
-		var err error
-		if _, held, err = c.Plan().Apply(m.it.bucket().Item()); err != nil {
-			x.t.Fatal(err)
-		}
+		c := addAt(int64(epoch+m.now), costsOf(m.it.variant, cost))
+		c.Shards = m.it.shards
+		held = holds(x.t, c.Plan(), m.it.bucket().Item())
 		coldHolds[at] = held
 	}
 	if !held {
@@ -403,8 +399,8 @@ func TestEveryInterleaving(t *testing.T) {
 
 // Each deliberate omission from the charge is found.
 func TestEveryInterleavingFindsPlantedDefects(t *testing.T) {
-	for name, d := range map[string]mdefect{"no generation": noGeneration, "the level instead of the line": literalLevel,
-		"no bound by the capacity": noCapacity} {
+	for name, d := range map[string]mdefect{"no generation": omitsGeneration,
+		"the level instead of the line": literalLevel, "no bound by the capacity": noCapacity} {
 		t.Run(name, func(t *testing.T) {
 			x := explorer{t: t, defect: d, more: true}
 			x.explore(6)

@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // This file models an item with two limits and its writes in plain integers, fast enough to run
@@ -30,8 +29,8 @@ func limitsOf(variant int) []bucket.Limit {
 	return out
 }
 
-func costsOf(variant int, cost [2]int) []table.Cost {
-	return table.Costs(limitsOf(variant), int64(cost[0]), int64(cost[1]))
+func costsOf(variant int, cost [2]int) []Cost {
+	return Costs(limitsOf(variant), int64(cost[0]), int64(cost[1]))
 }
 
 // share returns shard 0's part of a rule.
@@ -128,7 +127,7 @@ type mdefect int
 
 const (
 	soundCharge mdefect = iota
-	noGeneration
+	omitsGeneration
 	literalLevel
 	noCapacity
 )
@@ -207,10 +206,10 @@ func (w mwrite) apply(it mitem) (after mitem, held bool) {
 	switch {
 	case im.variant != it.variant, im.shards != it.shards:
 		return it, false
-	case w.defect == noGeneration:
+	case w.defect == omitsGeneration:
 	case im.generation != it.generation,
 		im.generation == 0 && im.rf != it.rf,
-		im.generation != 0 && im.rf <= w.after.rf && it.rf > w.after.rf+table.MaxLag:
+		im.generation != 0 && im.rf <= w.after.rf && it.rf > w.after.rf+MaxLag:
 		return it, false
 	}
 	for i := range it.s {
@@ -245,8 +244,8 @@ func (it mitem) add(cost [2]int) mitem {
 const epoch = 1_700_000_000_000
 
 // bucket returns the real image of a model item.
-func (it mitem) bucket() table.Shard {
-	b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation) << 12}
+func (it mitem) bucket() Shard {
+	b := Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: int64(it.generation) << 12}
 	b.State = bucket.New(limitsOf(it.variant), 0, it.shards, int64(epoch+it.rf))
 	for i := range it.s {
 		sl := &b.State.Slots[i]
@@ -273,7 +272,7 @@ func agrees(t *testing.T, what string, it mitem, real item.Update, held bool, af
 		}
 	}
 	if b.State.RF != want.State.RF || b.State.Shards != want.State.Shards ||
-		table.Began(b.Generation) != table.Began(want.Generation) {
+		Began(b.Generation) != Began(want.Generation) {
 		t.Fatalf("%s on %+v: leaves %s generation %d, the model says %s, %d", what, it, b.State, b.Generation, want.State,
 			want.Generation)
 	}

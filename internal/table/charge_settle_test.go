@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
@@ -14,18 +15,13 @@ func TestExampleOfARide(t *testing.T) {
 	put, image := create(0, []Cost{{Limit: l, Milli: 4000}})
 	charge := Charge{Image: image, Costs: []Cost{{Limit: l, Milli: 8000}}, Settles: []Cost{{Limit: l, Milli: -3000}}}
 	plan := charge.Plan()
-	if !plan.Verdict.Granted || !plan.Settled {
-		t.Fatalf("granted %v, settled %v", plan.Verdict.Granted, plan.Settled)
-	}
-	after := applied(t, plan.Update, put.Item)
-	b, _ := DecodeShard(after)
-	if sl := b.State.Slots[0]; sl.Tokens != 1000 || sl.Used != image.State.Slots[0].Used+5000 {
-		t.Errorf("level %d, counter %d", sl.Tokens, sl.Used)
-	}
+	check.MustEqual(t, plan.Verdict.Granted, true)
+	check.MustEqual(t, plan.Settled, true)
+	sl := decode(t, applied(t, plan.Update, put.Item)).State.Slots[0]
+	check.Equal(t, sl.Tokens, 1000)
+	check.Equal(t, sl.Used, image.State.Slots[0].Used+5000)
 	others, _, _ := Adjust(image.Key(), []Cost{{Limit: l, Milli: 2000}}).Apply(put.Item) // others take 2 meanwhile
-	if _, held, _ := plan.Update.Apply(others); held {
-		t.Error("it holds although others took the tokens it needs")
-	}
+	check.Equal(t, holds(t, plan.Update, others), false, "held although others took the tokens it needs")
 }
 
 // A charge with a settlement leaves the same item as the settlement followed by the charge. Levels,
@@ -39,7 +35,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			{Name: "a", Capacity: 1000 * (1 + r.Int64N(10)), Amount: 1 + r.Int64N(3000), Period: 1 + r.Int64N(2000)},
 			{Name: "b", Capacity: 1000 * (1 + r.Int64N(10)), Amount: 1 + r.Int64N(3000), Period: 1 + r.Int64N(2000),
 				Soft: r.IntN(4) == 0},
-			{Name: "q", Capacity: 20_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
+			newQuota("q", 20_000, "m0h0@UTC"),
 		}
 		some := func(least, most int64) []Cost {
 			out := Costs(limits)
@@ -62,9 +58,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			if c.Milli < 0 && c.Limit.Renews() {
 				settles[i].End, settles[i].Resets, settles[i].Born = sl.End, sl.Resets, image.Born
 			}
-			if !image.Rides(image.State.At(now), settles[i]) {
-				t.Fatalf("%+v does not ride on %+v", settles[i], image.State)
-			}
+			check.MustEqual(t, image.Rides(image.State.At(now), settles[i]), true, "%+v rides", settles[i])
 		}
 		ride := Charge{Image: image, Costs: costs, Now: now, Settles: settles, Slack: r.Int64N(3) * 30}
 		plan := ride.Plan()
@@ -79,10 +73,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			}
 		}
 		apart := it
-		apply := func(u item.Update) {
-			after := applied(t, u, apart)
-			apart = after
-		}
+		apply := func(u item.Update) { apart = applied(t, u, apart) }
 		if len(back) > 0 {
 			apply(Adjust(image.Key(), back))
 		}
@@ -104,9 +95,7 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 		}
 		happened["granted"]++
 		apply(second.Update)
-		one := applied(t, plan.Update, it)
-		got, _ := DecodeShard(one)
-		want, _ := DecodeShard(apart)
+		got, want := decode(t, applied(t, plan.Update, it)), decode(t, apart)
 		for _, l := range limits {
 			g, w := got.State.Slots[got.State.Index(l.Name)], want.State.Slots[want.State.Index(l.Name)]
 			if g.Tokens != w.Tokens || g.Used != w.Used || g.End != w.End {
@@ -134,9 +123,8 @@ func TestARideIsASettlementAndACharge(t *testing.T) {
 			if g.Tokens > left || !l.Soft && costs[i].Milli > 0 && left < 0 {
 				t.Fatalf("%s: %d are left of %d after %d and %d", l.Name, g.Tokens, level, settles[i].Milli, costs[i].Milli)
 			}
-			if g.Used != before.State.Slots[j].Used+settles[i].Milli+costs[i].Milli {
-				t.Fatalf("%s: counted %d", l.Name, g.Used)
-			}
+			check.MustEqual(t, g.Used, before.State.Slots[j].Used+settles[i].Milli+costs[i].Milli, "%s: counted",
+				l.Name)
 		}
 	}
 	t.Log(happened)
@@ -159,9 +147,7 @@ func TestNewGenerationsSettleNothing(t *testing.T) {
 		"no costs": {},
 	} {
 		c.Image, c.Now, c.Settles = image, sampleNow, []Cost{s}
-		if c.Plan().Settled {
-			t.Errorf("%s: settled", name)
-		}
+		check.Equal(t, c.Plan().Settled, false, "%s: settled", name)
 	}
 	day := image.State.Slots[image.State.Index("tpd")]
 	for name, c := range map[string]struct {
@@ -174,22 +160,18 @@ func TestNewGenerationsSettleNothing(t *testing.T) {
 		"reset since":     {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End, Resets: 1}, sampleNow},
 		"a younger item":  {Cost{Limit: quotaLimits[1], Milli: -1000, End: day.End, Born: image.Born - 1}, sampleNow},
 	} {
-		if image.Rides(image.State.At(c.now), c.cost) {
-			t.Errorf("%s: rides", name)
-		}
+		check.Equal(t, image.Rides(image.State.At(c.now), c.cost), false, "%s: rides", name)
 	}
 }
 
 // A settlement that begins the period of a first-use quota needs its own write. A charge without a
 // cost of the quota would take tokens without beginning a period, which would then never end.
 func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
-	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	q := newQuota("q", 10_000, "+3600")
 	_, image := create(sampleNow, []Cost{{Limit: q}})
 	s := Cost{Limit: q, Milli: 10_000}
-	if image.Rides(image.State.At(sampleNow), s) {
-		t.Error("it rides on a charge that begins no period")
-	}
-	begun, _ := written(t, image, Charge{Image: image, Costs: []Cost{s}, Force: true, Now: sampleNow + 1})
+	check.Equal(t, image.Rides(image.State.At(sampleNow), s), false, "rides on a charge that begins no period")
+	begun := charged(t, image, Charge{Image: image, Costs: []Cost{s}, Force: true, Now: sampleNow + 1})
 	if begun.State.Slots[0].End == 0 || !begun.Rides(begun.State.At(sampleNow+2), s) {
 		t.Errorf("alone it ends at %d", begun.State.Slots[0].End)
 	}
@@ -201,13 +183,12 @@ func TestFirstUsesOfQuotasGoAlone(t *testing.T) {
 func TestGiveBacksLeaveRoomForHeldTokens(t *testing.T) {
 	const at = sampleNow
 	full := tenAt(at)
-	b, _ := written(t, full, Charge{Image: full, Costs: tenCosts(5_000), Now: at,
+	b := charged(t, full, Charge{Image: full, Costs: tenCosts(5_000), Now: at,
 		Ahead: &Ahead{Life: 60_000, Take: tenCosts(4_000)}})
 	now := at + int64(5_000)
-	one, held := written(t, b, Charge{Image: b, Costs: tenCosts(6_000), Settles: tenCosts(-4_000), Now: now})
-	if !held || (Charge{Image: one, Costs: tenCosts(4_000), Now: now}).Plan().Verdict.Granted {
-		t.Errorf("held %v, but the held 4 leave no room for 4 more", held)
-	}
+	one := charged(t, b, Charge{Image: b, Costs: tenCosts(6_000), Settles: tenCosts(-4_000), Now: now})
+	more := Charge{Image: one, Costs: tenCosts(4_000), Now: now}.Plan()
+	check.Equal(t, more.Verdict.Granted, false, "granted, but the held 4 leave no room for 4 more")
 }
 
 // A settlement from an old image of a full limit is refused if others have taken since: the refill
@@ -215,11 +196,11 @@ func TestGiveBacksLeaveRoomForHeldTokens(t *testing.T) {
 func TestSettlementsFromOldFullImagesAreRefused(t *testing.T) {
 	for _, soft := range []bool{true, false} {
 		l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 1000, Soft: soft}
-		r := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 10_000, Period: 1000}
+		r := newRate("r", 10_000, 1000)
 		_, image := create(sampleNow, []Cost{{Limit: l}, {Limit: r}})
 		stored := image
 		for i := range 20 { // others take 100 in 20 s, which are refilled
-			stored, _ = written(t, stored, Charge{Image: stored, Costs: []Cost{{Limit: l, Milli: 5000}, {Limit: r}},
+			stored = charged(t, stored, Charge{Image: stored, Costs: []Cost{{Limit: l, Milli: 5000}, {Limit: r}},
 				Now: sampleNow + int64(i)*1000})
 		}
 		costs := []Cost{{Limit: l, Milli: 1000}, {Limit: r, Milli: 1000}}
@@ -228,7 +209,7 @@ func TestSettlementsFromOldFullImagesAreRefused(t *testing.T) {
 		}
 		late, held := written(t, stored, Charge{Image: image, Costs: costs, Settles: []Cost{{Limit: l, Milli: 15_000}},
 			Now: sampleNow + 60_000, Slack: 30})
-		if owed := late.State.Slots[late.State.Index("a")].Tokens; held && owed < -6_000 {
+		if owed := slotNamed(late, "a").Tokens; held && owed < -6_000 {
 			t.Errorf("soft %v: %d are owed, want 6000 at most", soft, -owed)
 		}
 	}
@@ -239,8 +220,6 @@ func TestSettlementsFromOldFullImagesAreRefused(t *testing.T) {
 func TestDifferencesAreSummedFirst(t *testing.T) {
 	_, image := create(sampleNow, tenCosts(2000))
 	s := append(tenCosts(-5000), tenCosts(5000)...)
-	b, held := written(t, image, Charge{Image: image, Costs: tenCosts(0), Settles: s, Now: sampleNow})
-	if level := b.State.Slots[0].Tokens; !held || level != 8000 {
-		t.Errorf("held %v, %d are left, want 8000", held, level)
-	}
+	b := charged(t, image, Charge{Image: image, Costs: tenCosts(0), Settles: s, Now: sampleNow})
+	check.Equal(t, b.State.Slots[0].Tokens, 8000)
 }

@@ -1,6 +1,7 @@
-package table_test
+package table
 
 import (
+	"fmt"
 	"math/big"
 	"testing"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/check"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A charge is planned from an image, and others take tokens before it is written. The table covers
@@ -17,11 +17,10 @@ import (
 // image, minus at most the tokens that others took, and minus nothing unless the bucket was filling
 // up. The write is refused only if it would leave a debt.
 func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
-	const now = 1_700_000_000_000
 	limit := bucket.Limit{Name: "rpm", Capacity: 12, Amount: 3, Period: 2}
-	stored := func(tokens, rest, used int64) table.Shard {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
-		b.State = bucket.New([]bucket.Limit{limit}, 0, 1, now)
+	stored := func(tokens, rest, used int64) Shard {
+		b := Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
+		b.State = bucket.New([]bucket.Limit{limit}, 0, 1, sampleNow)
 		b.State.Slots[0].Tokens, b.State.Slots[0].Rest, b.State.Slots[0].Used = tokens, rest, used
 		return b
 	}
@@ -31,9 +30,9 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 			for rest := range int64(2) {
 				for cost := range int64(5) {
 					image := stored(tokens, rest, 100)
-					c := table.Charge{Image: image, Now: now + elapsed}
+					c := Charge{Image: image, Now: sampleNow + elapsed}
 					if cost > 0 {
-						c.Costs = table.Costs([]bucket.Limit{limit}, cost-1)
+						c.Costs = Costs([]bucket.Limit{limit}, cost-1)
 					}
 					plan := c.Plan()
 					if !plan.Verdict.Granted {
@@ -41,36 +40,30 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 					}
 					exact := buckettest.NewExact(tokens, rest, image.State.Rate(0)).After(max(elapsed, 0)).Level
 					for others := int64(0); others <= 16; others++ {
+						name := fmt.Sprintf("level %d rest %d cost %d after %d ms, others took %d",
+							tokens, rest, cost, elapsed, others)
 						after, ok, err := plan.Update.Apply(stored(tokens-others, rest, 100+others).Item())
 						check.Must(t, err)
 						left := plan.Before.Slots[0].Tokens - max(cost-1, 0) - others
-						if wanted := left >= 0 || cost == 0 && plan.Before.Slots[0].Tokens < 0; ok != wanted {
-							t.Fatalf("level %d rest %d cost %d after %d ms, others took %d: held %v", tokens, rest, cost, elapsed, others,
-								ok)
-						}
+						check.MustEqual(t, ok, left >= 0 || cost == 0 && plan.Before.Slots[0].Tokens < 0, name)
 						if !ok {
 							refused++
 							continue
 						}
 						held++
 						got := decode(t, after)
-						have := buckettest.LevelAt(got.State, 0, now+elapsed)
+						have := buckettest.LevelAt(got.State, 0, sampleNow+elapsed)
 						most := buckettest.NewExact(tokens-others, rest, got.State.Rate(0)).After(max(elapsed, 0)).Level
 						most = new(big.Rat).Sub(most, buckettest.Milli(max(cost-1, 0)))
 						least := new(big.Rat).Sub(exact, buckettest.Milli(max(cost-1, 0)+others))
-						if have.Cmp(least) != 0 {
-							t.Errorf("level %d rest %d cost %d after %d ms, others took %d: holds %s, planned %s",
-								tokens, rest, cost, elapsed, others, have.FloatString(3), least.FloatString(3))
-						}
+						check.Equal(t, have.String(), least.String(), name)
 						if have.Cmp(most) > 0 {
-							t.Errorf("level %d rest %d cost %d after %d ms, others took %d: holds %s, there are %s",
-								tokens, rest, cost, elapsed, others, have.FloatString(3), most.FloatString(3))
+							t.Errorf("%s: holds %s, there are %s", name, have.FloatString(3), most.FloatString(3))
 						}
 						if have.Cmp(most) < 0 {
 							lower++
 							if exact.Cmp(buckettest.Milli(limit.Capacity)) < 0 {
-								t.Errorf("level %d rest %d cost %d after %d ms, others took %d: lost refill while filling",
-									tokens, rest, cost, elapsed, others)
+								t.Errorf("%s: lost refill while filling", name)
 							}
 						}
 					}
@@ -84,24 +77,23 @@ func TestChargeFromStaleImageIsExactOrLower(t *testing.T) {
 // A dropped limit starts full when it returns. So it may be dropped only when it is full, whatever
 // the image showed: others may have emptied it since.
 func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
-	const now = 1_700_000_000_000
 	old := bucket.Limit{Name: "old", Capacity: 12, Amount: 3, Period: 2}
-	limit := bucket.Limit{Name: "rpm", Capacity: 1000, Amount: 1000, Period: 1000}
+	limit := newRate("rpm", 1000, 1000)
 	dropped, kept := 0, 0
 	for tokens := int64(0); tokens <= 14; tokens += 2 {
 		for others := int64(0); others <= 12; others += 3 {
 			for at := int64(0); at <= 20; at += 4 { // when the others charge
-				image := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
-				image.State = bucket.New([]bucket.Limit{old}, 0, 1, now)
+				image := Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: 7}
+				image.State = bucket.New([]bucket.Limit{old}, 0, 1, sampleNow)
 				image.State.Slots[0].Tokens, image.State.Slots[0].Used = tokens, 100
 				stored := image.Item()
-				take := table.Charge{Image: image, Costs: table.Costs([]bucket.Limit{old}, others), Now: now + at}.Plan()
+				take := Charge{Image: image, Costs: Costs([]bucket.Limit{old}, others), Now: sampleNow + at}.Plan()
 				if others > 0 && take.Verdict.Granted {
 					stored, _, _ = take.Update.Apply(stored)
 				}
 				for later := int64(0); later <= 20; later++ {
-					drop := table.Charge{Image: image,
-						Costs: table.Costs([]bucket.Limit{limit}), Refill: true, Now: now + at + later}.Plan()
+					drop := Charge{Image: image,
+						Costs: Costs([]bucket.Limit{limit}), Refill: true, Now: sampleNow + at + later}.Plan()
 					after, held, err := drop.Update.Apply(stored)
 					check.Must(t, err)
 					if _, still := after["b_old_tk"]; !held || still {
@@ -110,7 +102,8 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 					}
 					dropped++
 					b := decode(t, stored)
-					if level := buckettest.LevelAt(b.State, 0, now+at+later); level.Cmp(buckettest.Milli(12)) < 0 {
+					level := buckettest.LevelAt(b.State, 0, sampleNow+at+later)
+					if level.Cmp(buckettest.Milli(12)) < 0 {
 						t.Errorf("image with %d, others took %d at %d ms: dropped at %d ms with %s of 12",
 							tokens, others, at, at+later, level.FloatString(1))
 					}
@@ -126,22 +119,19 @@ func TestLimitIsDroppedOnlyWhenFull(t *testing.T) {
 // After huge settlements and give-backs the item stays readable, and the bucket works again once
 // the debt is paid.
 func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
-	const now = 1_700_000_000_000
 	const most = 1_000_000_000_000_000_000 // the largest cost of one call, in millitokens
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	limits := []bucket.Limit{newRate("rpm", 10_000, 60_000)}
 	for _, sign := range []int64{1, -1} {
-		put, _ := create(now, table.Costs(limits))
+		put, _ := create(sampleNow, Costs(limits))
 		stored := put.Item
 		settle := func(milli int64, plain bool) {
 			t.Helper()
-			costs := table.Costs(limits, milli)
-			u := table.Adjust(put.Target(), costs)
+			costs := Costs(limits, milli)
+			u := Adjust(put.Target(), costs)
 			if !plain {
-				u = table.Charge{Image: decode(t, stored), Costs: costs, Now: now,
-					Force: true}.Plan().Update
+				u = Charge{Image: decode(t, stored), Costs: costs, Now: sampleNow, Force: true}.Plan().Update
 			}
-			after := applied(t, u, stored)
-			stored = after
+			stored = applied(t, u, stored)
 			decode(t, stored)
 		}
 		for range 10 {
@@ -149,8 +139,7 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		b := decode(t, stored)
 		t.Logf("after ten of %d: %s %v", sign*most, b.State, stored["b_rpm_tc"].(*types.AttributeValueMemberN).Value)
-		plan := table.Charge{Image: b, Costs: table.Costs(limits, 10_000),
-			Now: now + 1}.Plan()
+		plan := Charge{Image: b, Costs: Costs(limits, 10_000), Now: sampleNow + 1}.Plan()
 		check.Equal(t, plan.Verdict.Granted, sign < 0, "after ten of %d: granted", sign*most)
 		for range 10 {
 			settle(-sign*most, true)
@@ -161,8 +150,8 @@ func TestSettlementsBeyond64BitsLeaveABucketThatWorks(t *testing.T) {
 		}
 		burst := int64(0)
 		for ; burst < 100; burst++ {
-			one := table.Costs(limits, 1_000)
-			plan := table.Charge{Image: decode(t, stored), Costs: one, Now: now + 60_000}.Plan()
+			one := Costs(limits, 1_000)
+			plan := Charge{Image: decode(t, stored), Costs: one, Now: sampleNow + 60_000}.Plan()
 			if !plan.Verdict.Granted {
 				break
 			}

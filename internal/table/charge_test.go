@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // TestExamplesOfTheCharge runs the examples of charge.go with their numbers, in tokens and seconds.
@@ -14,50 +13,45 @@ func TestExamplesOfTheCharge(t *testing.T) {
 	const s = 1_000
 	ten := bucket.Limit{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}
 	hundred := bucket.Limit{Name: "rpm", Capacity: 100 * s, Amount: s, Period: s}
-	image := func(l bucket.Limit, tk, tc, rf int64) table.Shard {
+	image := func(l bucket.Limit, tk, tc, rf int64) Shard {
 		state := bucket.New([]bucket.Limit{l}, 0, 1, rf*s)
 		sl := &state.Slots[state.Index("rpm")]
 		sl.Tokens, sl.Used = tk*s, tc*s
-		return table.Shard{Namespace: "ns", Entity: "e", Resource: "r", State: state, Generation: 1}
+		return Shard{Namespace: "ns", Entity: "e", Resource: "r", State: state, Generation: 1}
 	}
-	costs := func(n int64) []table.Cost { return table.Costs([]bucket.Limit{ten}, n*s) }
+	costs := func(n int64) []Cost { return Costs([]bucket.Limit{ten}, n*s) }
 	seen := image(ten, 4, 100, 0)
 	full := image(ten, 10, 100, 2)
 	for _, c := range []struct {
 		name   string
-		charge table.Charge
-		stored table.Shard // when the charge arrives
-		level  int64       // afterwards; -99: refused
+		charge Charge
+		stored Shard // when the charge arrives
+		level  int64 // afterwards; -99: refused
 	}{
-		{"cost 2, others took 3", table.Charge{Image: seen, Costs: costs(2), Now: 2 * s}, image(ten, 1, 103, 0), 1},
-		{"cost 4, others took 3", table.Charge{Image: seen, Costs: costs(4), Now: 2 * s}, image(ten, 1, 103, 0), -99},
-		{"cost 2, others took 4", table.Charge{Image: seen, Costs: costs(2), Now: 2 * s}, image(ten, 0, 104, 0), 0},
-		{"cost 2, others took 5", table.Charge{Image: seen, Costs: costs(2), Now: 2 * s}, image(ten, -1, 105, 0), -99},
-		{"a refill, others took 6", table.Charge{Image: seen, Now: 2 * s}, image(ten, -2, 106, 0), 0},
-		{"a refill, others took 7", table.Charge{Image: seen, Now: 2 * s}, image(ten, -3, 107, 0), -99},
-		{"cost 9 by force", table.Charge{Image: seen, Costs: costs(9), Now: 2 * s, Force: true}, seen, -3},
-		{"cost 9 by force, others took 3", table.Charge{Image: seen, Costs: costs(9), Now: 2 * s, Force: true},
+		{"cost 2, others took 3", Charge{Image: seen, Costs: costs(2), Now: 2 * s}, image(ten, 1, 103, 0), 1},
+		{"cost 4, others took 3", Charge{Image: seen, Costs: costs(4), Now: 2 * s}, image(ten, 1, 103, 0), -99},
+		{"cost 2, others took 4", Charge{Image: seen, Costs: costs(2), Now: 2 * s}, image(ten, 0, 104, 0), 0},
+		{"cost 2, others took 5", Charge{Image: seen, Costs: costs(2), Now: 2 * s}, image(ten, -1, 105, 0), -99},
+		{"a refill, others took 6", Charge{Image: seen, Now: 2 * s}, image(ten, -2, 106, 0), 0},
+		{"a refill, others took 7", Charge{Image: seen, Now: 2 * s}, image(ten, -3, 107, 0), -99},
+		{"cost 9 by force", Charge{Image: seen, Costs: costs(9), Now: 2 * s, Force: true}, seen, -3},
+		{"cost 9 by force, others took 3", Charge{Image: seen, Costs: costs(9), Now: 2 * s, Force: true},
 			image(ten, 1, 103, 0), -6},
-		{"slack of 20 %, others took 2", table.Charge{Image: full, Costs: costs(1), Now: 4 * s, Slack: 20},
+		{"slack of 20 %, others took 2", Charge{Image: full, Costs: costs(1), Now: 4 * s, Slack: 20},
 			image(ten, 8, 102, 2), 7},
-		{"slack of 20 %, others took 3", table.Charge{Image: full, Costs: costs(1), Now: 4 * s, Slack: 20},
+		{"slack of 20 %, others took 3", Charge{Image: full, Costs: costs(1), Now: 4 * s, Slack: 20},
 			image(ten, 7, 103, 2), -99},
-		{"room of 20 %, cost 5", table.Charge{Image: image(hundred, 100, 0, 0),
-			Costs: table.Costs([]bucket.Limit{hundred}, 5*s), Now: s, Room: 20},
+		{"room of 20 %, cost 5", Charge{Image: image(hundred, 100, 0, 0),
+			Costs: Costs([]bucket.Limit{hundred}, 5*s), Now: s, Room: 20},
 			image(hundred, 100, 0, 0), 80},
-		{"a refill that was overtaken", table.Charge{Image: image(ten, 10, 90, 90), Now: 95 * s},
+		{"a refill that was overtaken", Charge{Image: image(ten, 10, 90, 90), Now: 95 * s},
 			image(ten, 0, 100, 100), -99},
-		{"a refill of the same instant", table.Charge{Image: image(ten, 10, 90, 90), Now: 95 * s},
-			image(ten, 0, 100, 95), 0},
+		{"a refill of the same instant", Charge{Image: image(ten, 10, 90, 90), Now: 95 * s}, image(ten, 0, 100, 95), 0},
 	} {
-		after, held, err := c.charge.Plan().Update.Apply(c.stored.Item())
-		check.Must(t, err, c.name)
-		if !held {
+		if after, held := written(t, c.stored, c.charge); !held {
 			check.Equal(t, c.level, -99, "%s: refused", c.name)
-			continue
-		}
-		if !item.Equal(after["b_rpm_tk"], item.N(c.level*s)) {
-			t.Errorf("%s: level %v, want %d tokens", c.name, after["b_rpm_tk"], c.level)
+		} else {
+			check.Equal(t, slotNamed(after, "rpm").Tokens, c.level*s, c.name)
 		}
 	}
 }
@@ -78,13 +72,12 @@ func TestFullSoftLimitsLoseAtMostTheirSlack(t *testing.T) {
 			soft := bucket.Limit{Name: "rpm", Capacity: int64(shards) * 100 * s, Amount: s, Period: s, Soft: true}
 			b := imageOf(1, []bucket.Limit{soft}, 0, shards, now)
 			b.State.Slots[0].Tokens = c.level * s
-			plan := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{soft}, 5*s), Now: now, Slack: c.slack}.Plan()
+			plan := Charge{Image: b, Costs: Costs([]bucket.Limit{soft}, 5*s), Now: now, Slack: c.slack}.Plan()
 			b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
 			b.State.Slots[0].Tokens -= c.others * s
 			b.State.Slots[0].Used += c.others * s
-			if _, held, err := plan.Update.Apply(b.Item()); err != nil || held != c.want || !plan.Verdict.Granted {
-				t.Errorf("%+v, of %d shards: held %v, %v", c, shards, held, err)
-			}
+			check.Equal(t, plan.Verdict.Granted, true, "%+v, of %d shards: granted", c, shards)
+			check.Equal(t, holds(t, plan.Update, b.Item()), c.want, "%+v, of %d shards", c, shards)
 		}
 	}
 }
@@ -104,7 +97,7 @@ func TestChargesOfOddItems(t *testing.T) {
 		{"rf", item.N(now), now, false}, {"rf", item.N(now + 500), now + 500, false},
 		{"rf", item.N(now + bucket.MaxSkew), now + bucket.MaxSkew, false},
 		{"rf", item.N(now + bucket.MaxSkew + 1), now, true},
-		{"rf", nil, now, true}, {table.AttrShardCount, nil, now, true},
+		{"rf", nil, now, true}, {AttrShardCount, nil, now, true},
 	} {
 		b := imageOf(1, ten, 0, 1, now)
 		b.State.Slots[0].Tokens = 4 * s
@@ -112,7 +105,7 @@ func TestChargesOfOddItems(t *testing.T) {
 		if it[c.attr] = c.v; c.v == nil {
 			delete(it, c.attr)
 		}
-		plan := table.Charge{Image: decode(t, it), Costs: table.Costs(ten, s), Now: now}.Plan()
+		plan := Charge{Image: decode(t, it), Costs: Costs(ten, s), Now: now}.Plan()
 		got := decode(t, applied(t, plan.Update, it))
 		if !plan.Verdict.Granted || plan.Verdict.At != now || got.State.Slots[0].Tokens != 3*s || got.State.RF != c.rf ||
 			got.State.NoClock || got.NoShardCount || got.State.Shards != 1 || got.Generation != 1 != c.begins {
@@ -132,28 +125,24 @@ func TestWaitingRequestsGoIntoDebt(t *testing.T) {
 	}{{0, 0, true}, {0, 9, true}, {40, 0, true}, {40, 1, true}, {40, 2, false}} {
 		b := imageOf(1, []bucket.Limit{ten}, 0, 1, now)
 		b.State.Slots[0].Tokens = 8 * s
-		costs := []table.Cost{{Limit: ten, Milli: 3 * s, Floor: c.floor}}
-		u := table.Charge{Image: b, Costs: costs, Now: now, Force: true, Owe: true}.Plan().Update
+		costs := []Cost{{Limit: ten, Milli: 3 * s, Floor: c.floor}}
+		u := Charge{Image: b, Costs: costs, Now: now, Force: true, Owe: true}.Plan().Update
 		b.State.Slots = []bucket.Slot{b.State.Slots[0], b.State.Slots[1]}
 		b.State.Slots[0].Tokens -= c.others * s
 		b.State.Slots[0].Used += c.others * s
-		if _, held, err := u.Apply(b.Item()); err != nil || held != c.want {
-			t.Errorf("%+v: held %v, %v", c, held, err)
-		}
+		check.Equal(t, holds(t, u, b.Item()), c.want, "%+v", c)
 	}
 }
 
-// Planning a charge does not change its image.
 func TestPlansDoNotChangeTheirImage(t *testing.T) {
 	const now, s = 1_700_000_000_000, 1_000
 	ten := []bucket.Limit{{Name: "rpm", Capacity: 10 * s, Amount: s, Period: s}}
-	wider := []bucket.Limit{{Name: "rpm", Capacity: 20 * s, Amount: s, Period: s},
-		{Name: "tpm", Capacity: s, Amount: s, Period: s}}
-	for name, c := range map[string]table.Charge{
-		"a cost": {Costs: table.Costs(ten, s)}, "with room": {Costs: table.Costs(ten, s), Room: 50},
-		"by force": {Costs: table.Costs(ten, 50*s), Force: true}, "a refill": {},
-		"other limits": {Costs: table.Costs(wider, s, s)}, "gifts": {Gifts: map[string]bucket.Gift{"rpm": {Milli: s}}},
-		"ahead": {Costs: table.Costs(ten, 2*s), Ahead: &table.Ahead{Life: 1000, Take: table.Costs(ten, s)}},
+	wider := []bucket.Limit{{Name: "rpm", Capacity: 20 * s, Amount: s, Period: s}, newRate("tpm", s, s)}
+	for name, c := range map[string]Charge{
+		"a cost": {Costs: Costs(ten, s)}, "with room": {Costs: Costs(ten, s), Room: 50},
+		"by force": {Costs: Costs(ten, 50*s), Force: true}, "a refill": {},
+		"other limits": {Costs: Costs(wider, s, s)}, "gifts": {Gifts: map[string]bucket.Gift{"rpm": {Milli: s}}},
+		"ahead": {Costs: Costs(ten, 2*s), Ahead: &Ahead{Life: 1000, Take: Costs(ten, s)}},
 	} {
 		b := imageOf(1, ten, 0, 1, now)
 		before := b.Item()

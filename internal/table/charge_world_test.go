@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"reflect"
@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // bucketWorld is one bucket that processes charge, from images of any age or without one. The
@@ -18,20 +17,20 @@ type bucketWorld struct {
 	planted string
 	limits  []bucket.Limit
 	procs   []*process
-	decoded [4]decoded // by shard
+	decoded [4]cachedShard // by shard
 }
 
-// decoded is a decoded shard and its item.
-type decoded struct {
+// cachedShard is a decoded shard and its item.
+type cachedShard struct {
 	it item.Item // kept to compare identities
 	at uintptr
-	b  table.Shard
+	b  Shard
 }
 
 // process is a process with its own clock, and its image of each shard.
 type process struct {
 	skew   int64
-	images map[int]table.Shard
+	images map[int]Shard
 }
 
 // newBucketWorld creates a full bucket, and processes whose clocks are off by a bounded number of
@@ -40,9 +39,9 @@ func newBucketWorld(w *loadchecktest.World, planted string, limits []bucket.Limi
 	skew int64) *bucketWorld {
 	b := &bucketWorld{World: w, planted: planted, limits: limits}
 	for range processes {
-		b.procs = append(b.procs, &process{skew: w.Skew(skew), images: map[int]table.Shard{}})
+		b.procs = append(b.procs, &process{skew: w.Skew(skew), images: map[int]Shard{}})
 	}
-	put, _ := create(w.Now+b.procs[0].skew, table.Costs(limits))
+	put, _ := create(w.Now+b.procs[0].skew, Costs(limits))
 	w.Write(put)
 	return b
 }
@@ -54,19 +53,19 @@ func (w *bucketWorld) clock(p *process) int64 { return w.Now + p.skew }
 func shardKey(k int) item.Key { return layout.BucketKey("ns", "e", "r", k) }
 
 // shard returns the stored shard, if it exists. The caller does not change it.
-func (w *bucketWorld) shard(k int) (b table.Shard, ok bool) {
+func (w *bucketWorld) shard(k int) (b Shard, ok bool) {
 	it := w.Items[shardKey(k)]
 	if it == nil {
 		return b, false
 	}
 	last := &w.decoded[k]
 	if at := reflect.ValueOf(it).Pointer(); last.at != at {
-		b, err := table.DecodeShard(it)
+		b, err := DecodeShard(it)
 		if err != nil {
 			w.Fail("%w", err)
 			return b, false
 		}
-		*last = decoded{it, at, b}
+		*last = cachedShard{it, at, b}
 	}
 	return last.b, true
 }
@@ -77,10 +76,10 @@ func (w *bucketWorld) slot(k int, limit string) bucket.Slot {
 	return slotNamed(b, limit)
 }
 
-func slotNamed(b table.Shard, name string) bucket.Slot { return b.State.Slots[b.State.Index(name)] }
+func slotNamed(b Shard, name string) bucket.Slot { return b.State.Slots[b.State.Index(name)] }
 
 // see gives a process an image, unless it has a newer one.
-func (p *process) see(b table.Shard) {
+func (p *process) see(b Shard) {
 	old, known := p.images[b.State.Shard]
 	if !known || old.Generation != b.Generation || slotNamed(old, bucket.WCU).Used <= slotNamed(b, bucket.WCU).Used {
 		p.images[b.State.Shard] = b
@@ -88,10 +87,10 @@ func (p *process) see(b table.Shard) {
 }
 
 // planned returns the write of a charge: from an image, or without one.
-func (w *bucketWorld) planned(k int, c table.Charge, known bool) (u item.Update, granted bool) {
+func (w *bucketWorld) planned(k int, c Charge, known bool) (u item.Update, granted bool) {
 	if !known {
 		b, _ := w.shard(k)
-		return table.Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: k, Shards: b.State.Count(),
+		return Add{Namespace: "ns", Entity: "e", Resource: "r", Shard: k, Shards: b.State.Count(),
 			Costs: c.Costs, Now: c.Now, Room: 50}.Plan(), true
 	}
 	plan := c.Plan()
@@ -102,7 +101,7 @@ func (w *bucketWorld) planned(k int, c table.Charge, known bool) (u item.Update,
 func (w *bucketWorld) call(p *process, u item.Update, c loadchecktest.Call, check func()) {
 	_, _, _, k, _ := layout.ParseBucketPK(u.Key.PK)
 	arrived, answered := c.Arrived, c.Answered
-	var image table.Shard
+	var image Shard
 	var there bool
 	c.Writes = []item.Write{u}
 	c.Arrived = func(held bool) {
@@ -148,7 +147,7 @@ func newFloorWorld(seed uint64, planted string) *floorWorld {
 	r.Now += r.Int64N(periodMs)
 	limits := []bucket.Limit{
 		{Name: "fly", Capacity: (1 + r.Int64N(20)) * bucket.Milli, Period: epochMs, InFlight: true},
-		{Name: "q", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
+		newQuota("q", (1+r.Int64N(50))*bucket.Milli, "m*/2@UTC"),
 		{Name: "r", Capacity: (1 + r.Int64N(50)) * bucket.Milli, Amount: (1 + r.Int64N(30)) * bucket.Milli,
 			Period: 7000},
 	}
@@ -199,7 +198,7 @@ func (w *floorWorld) Step() {
 		w.rate = min(l.Capacity*l.Period, w.rate+ms*l.Amount)
 	}
 	p, class := w.anybody(), w.IntN(3)
-	milli, costs := [3]int64{}, table.Costs(w.limits)
+	milli, costs := [3]int64{}, Costs(w.limits)
 	for i := range costs {
 		if w.OneIn(2) {
 			milli[i] = (1 + w.Int64N(max(1, w.limits[i].Capacity/bucket.Milli/3))) * bucket.Milli
@@ -224,11 +223,11 @@ func (w *floorWorld) Step() {
 }
 
 // take charges: a refused write returns the image from which the next one is planned.
-func (w *floorWorld) take(p *process, costs []table.Cost, floor bool) bool {
+func (w *floorWorld) take(p *process, costs []Cost, floor bool) bool {
 	for range 3 {
 		image, known := p.images[0]
 		known = known && (len(w.procs) == 1 || !w.OneIn(4))
-		c := table.Charge{Image: image, Costs: costs, Now: w.Now, Lifetime: table.Expires}
+		c := Charge{Image: image, Costs: costs, Now: w.Now, Lifetime: Expires}
 		if known && w.OneIn(4) { // a waiting request has no debt in limits with a floor
 			c.Force, c.Owe = floor, true
 		}

@@ -1,15 +1,18 @@
 package table
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
+	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
-// A planned write is independent of later plans and renderings.
 func TestPlannedWritesAreIndependent(t *testing.T) {
-	rpm, tpm := bucket.Limit{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
-		bucket.Limit{Name: "tpm", Capacity: 7_000_000, Amount: 7_000_000, Period: 60_000}
+	rpm, tpm := newRate("rpm", 100_000, 60_000), newRate("tpm", 7_000_000, 60_000)
 	charge := func(n int) Charge {
 		at := int64(1_000_000 + n)
 		limits := []bucket.Limit{rpm, tpm}[:1+n%2] // one limit or two
@@ -45,15 +48,13 @@ func TestSoftLimitsAreStoredAsSoft(t *testing.T) {
 		if l.Returns() {
 			continue
 		}
-		put, b := create(sampleNow, Costs([]bucket.Limit{{Name: "other", Capacity: 1000, Amount: 1000, Period: 1000}}, 0))
+		put, b := create(sampleNow, Costs([]bucket.Limit{newRate("other", 1000, 1000)}, 0))
 		it := put.Item
 		for _, soft := range []bool{true, true, false, true, false} {
 			l.Soft, l.Capacity = soft, l.Capacity+1000
 			it = applied(t, Charge{Image: b, Costs: Costs([]bucket.Limit{l}), Now: sampleNow}.Plan().Update, it)
 			b = decode(t, it)
-			if got := b.State.Slots[b.State.Index(l.Name)].Limit; got != l.Bare() {
-				t.Errorf("stored is %+v, want %+v", got, l)
-			}
+			check.Equal(t, slotNamed(b, l.Name).Limit, l.Bare(), "stored")
 		}
 	}
 }
@@ -69,11 +70,42 @@ func TestRoomKeepsRemainders(t *testing.T) {
 		b.State.Slots[i].Tokens, b.State.Slots[i].Used = level, 10_000-level
 		it := b.Item()
 		it[AttrGeneration] = put.Item[AttrGeneration]
-		image := decode(t, it)
-		after := applied(t, Charge{Image: image, Costs: costs, Now: sampleNow + 4, Room: 20}.Plan().Update, it)
-		got := decode(t, after)
-		if n, _ := got.State.LevelAt(i, sampleNow+6); n != want {
-			t.Errorf("from %d: %d after 6 ms, want %d", level, n, want)
+		u := Charge{Image: decode(t, it), Costs: costs, Now: sampleNow + 4, Room: 20}.Plan().Update
+		n, _ := decode(t, applied(t, u, it)).State.LevelAt(i, sampleNow+6)
+		check.Equal(t, n, want, "from %d, after 6 ms", level)
+	}
+}
+
+// If the Python client settles or gives back after a bucket was deleted, the item has only
+// counters. The first charge completes it: every client finds a bucket as full as a new one, minus
+// the settlement.
+func TestChargeMakesASkeletonABucket(t *testing.T) {
+	for added, want := range map[int64]int64{-5_000: 94_000, 5_000: 99_000, -150_000: -51_000} {
+		n := NewBucket{Namespace: "ns", Entity: "acme", Resource: "gpt", Now: sampleNow,
+			Costs: Costs(sampleLimits[:1], 1000)}
+		created, _ := Create(n)
+		skeleton := layout.BucketKey("ns", "acme", "gpt", 0).Item()
+		skeleton["b_rpm_tk"], skeleton["b_rpm_tc"] = item.N(added), item.N(-added)
+		image := decode(t, skeleton)
+		charge := Charge{Image: image, Costs: n.Costs, Now: sampleNow, Force: want < 0}.Plan()
+		if !charge.Verdict.Granted && want >= 0 {
+			t.Fatalf("%d added: the charge is not granted: %+v", added, charge.Verdict)
+		}
+		after := applied(t, charge.Update, skeleton)
+		got, err := DecodeShard(after)
+		if err != nil || got.State.Slots[0].Tokens != want || got.State.Slots[0].Used != 1000-added {
+			t.Errorf("%d added: %+v, %v, want level %d and counter %d", added, got.State, err, want, 1000-added)
+		}
+		whole := slices.Sorted(maps.Keys(created.Item))
+		whole = slices.DeleteFunc(whole, func(attr string) bool { return attr == AttrBorn }) // it is unknown
+		have := slices.Sorted(maps.Keys(after))
+		if !slices.Equal(have, whole) {
+			t.Errorf("%d added: attributes %v, want %v like a new bucket", added, have, whole)
+		}
+		for _, attr := range identity {
+			if v, ok := created.Item[attr]; ok && !item.Equal(after[attr], v) {
+				t.Errorf("%d added: %s is %v, want %v", added, attr, after[attr], v)
+			}
 		}
 	}
 }

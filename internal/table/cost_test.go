@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
@@ -14,15 +15,13 @@ func TestCostsNeedAShareWithTheirFloor(t *testing.T) {
 		{6000, 0, 6000}, {6000, 40, 10_000}, {1, 40, 2}, {5999, 40, 9999}, {6001, 40, 10_002}, {0, 40, 0}, {7, 99, 700},
 		{99, 1, 100}, {-5, 0, -5},
 	} {
-		if got := (Cost{Milli: c.milli, Floor: c.floor}).Share(); got != c.want {
-			t.Errorf("%d that leaves %d %%: %d, want %d", c.milli, c.floor, got, c.want)
-		}
+		check.Equal(t, (Cost{Milli: c.milli, Floor: c.floor}).Share(), c.want, "%d that leaves %d %%", c.milli, c.floor)
 	}
 }
 
 // Only rates go into debt, and only without a floor.
 func TestOnlyRatesAreOwed(t *testing.T) {
-	rate := bucket.Limit{Name: "r", Capacity: 1000, Amount: 1000, Period: 1000}
+	rate := newRate("r", 1000, 1000)
 	for _, c := range []struct {
 		cost Cost
 		want bool
@@ -71,11 +70,11 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 	const now, hour = 1_800_000_010_000, 3_600_000
 	limits := []bucket.Limit{
 		{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true},
-		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
-		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: hour},
+		newQuota("hourly", 10_000, "m0@UTC"),
+		newRate("rpm", 10_000, hour),
 	}
 	put, b := create(now, Costs(limits, 4000, 4000, 4000))
-	end := func(name string) int64 { return b.State.Slots[b.State.Index(name)].End }
+	end := func(name string) int64 { return slotNamed(b, name).End }
 	for _, c := range []struct {
 		name        string
 		later       int64
@@ -93,14 +92,9 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 		costs[0].End, costs[1].End = c.fly, c.hourly
 		costs[2].End = now - hour // it was a quota when the tokens were taken; a rate has no periods
 		plan := Charge{Image: b, Costs: costs, Now: now + c.later, Force: true}.Plan()
-		after, held, err := plan.Update.Apply(put.Item)
-		if err != nil || !held {
-			t.Errorf("%s: held %v, %v", c.name, held, err)
-			continue
-		}
-		got := decode(t, after)
+		got := decode(t, applied(t, plan.Update, put.Item))
 		for i, l := range limits {
-			check.Equal(t, got.State.Slots[got.State.Index(l.Name)].Tokens, c.want[i], "%s: of %s", c.name, l.Name)
+			check.Equal(t, slotNamed(got, l.Name).Tokens, c.want[i], "%s: of %s", c.name, l.Name)
 		}
 	}
 }
@@ -111,17 +105,15 @@ func TestLateGiveBacksAreSkipped(t *testing.T) {
 func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 	const now = 1_800_000_010_000
 	for _, limit := range []bucket.Limit{
-		{Name: "hourly", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0@UTC"},
-		{Name: "first", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		newQuota("hourly", 10_000, "m0@UTC"),
+		newQuota("first", 10_000, "+3600"),
 	} {
 		put, b := create(now, Costs([]bucket.Limit{limit}, 4000))
 		for born, want := range map[int64]bool{0: true, now/1000 - 1: false, now / 1000: true, now/1000 + 1: true} {
-			cost := Cost{Limit: limit, Milli: -1000, End: b.State.Slots[b.State.Index(limit.Name)].End, Born: born}
-			_, held, err := Adjust(b.Key(), []Cost{cost}).Apply(put.Item)
-			if err != nil || held != want || cost.Younger(b) == want {
-				t.Errorf("%s, to what was made at %d, of an item of %d: held %v, younger %v, %v", limit.Name, born, b.Born,
-					held, cost.Younger(b), err)
-			}
+			cost := Cost{Limit: limit, Milli: -1000, End: slotNamed(b, limit.Name).End, Born: born}
+			words := fmt.Sprintf("%s, to what was made at %d, of an item of %d", limit.Name, born, b.Born)
+			check.Equal(t, holds(t, Adjust(b.Key(), []Cost{cost}), put.Item), want, words)
+			check.Equal(t, cost.Younger(b), !want, words+": younger")
 		}
 		more := Cost{Limit: limit, Milli: 1000, End: now - 5_000, Resets: 1, Born: b.Born - 1} // taken from any item
 		applied(t, Adjust(b.Key(), []Cost{more}), put.Item)
@@ -131,8 +123,8 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 // A cost that takes tokens also needs the floor of its own limit.
 func TestCostsNeedTheirFloor(t *testing.T) {
 	limits := []bucket.Limit{{Name: "a", Capacity: 100_000, Amount: 1000, Period: 1000},
-		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, {Name: "c", Capacity: 1000, Amount: 1000, Period: 1000}}
-	unlimited := bucket.Limit{Name: "a", Capacity: 1e18, Amount: 1e18, Period: 1000}
+		{Name: "b", Capacity: 10_000, Amount: 1000, Period: 1000}, newRate("c", 1000, 1000)}
+	unlimited := newRate("a", 1e18, 1000)
 	s := bucket.New(limits, 0, 1, sampleNow)
 	for _, c := range []struct {
 		costs []Cost

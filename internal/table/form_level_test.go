@@ -24,9 +24,8 @@ func TestAttributesOfALimit(t *testing.T) {
 	it := b.Item()
 	for _, l := range all {
 		attrs := LimitAttrs(l)
-		if unique := slices.Compact(slices.Sorted(slices.Values(attrs))); len(unique) != len(attrs) {
-			t.Errorf("%s: %v", l.Name, attrs)
-		}
+		unique := slices.Compact(slices.Sorted(slices.Values(attrs)))
+		check.Equal(t, len(unique), len(attrs), "%s: %v", l.Name, attrs)
 		for _, attr := range attrs {
 			if !strings.Contains(attr+"_", "_"+l.Name+"_") {
 				t.Errorf("%s: %s", l.Name, attr)

@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"cmp"
@@ -11,13 +11,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
-var rpm80 = []bucket.Limit{{Name: "rpm", Capacity: 80_000, Amount: 80_000, Period: 60_000}}
+var rpm80 = []bucket.Limit{newRate("rpm", 80_000, 60_000)}
 
-// numbered is a generation of a shard.
-type numbered struct {
+// shardGeneration is a generation of a shard.
+type shardGeneration struct {
 	shard      int
 	generation int64
 }
@@ -26,17 +25,13 @@ type numbered struct {
 type lives struct {
 	t      *testing.T
 	items  map[int]item.Item
-	had    map[numbered]bool
+	had    map[shardGeneration]bool
 	drawn  uint64
 	defect string
 	played int
 }
 
-func (l *lives) image(k int) table.Shard {
-	b, err := table.DecodeShard(l.items[k])
-	check.Must(l.t, err)
-	return b
-}
+func (l *lives) image(k int) Shard { return decode(l.t, l.items[k]) }
 
 const ( // defects of generations
 	keptOnly = "a merge is later than the shard that is kept only"
@@ -50,27 +45,26 @@ func (l *lives) writes(step string, now int64) []item.Write {
 	_, one := l.items[1]
 	split := zero && l.image(0).State.Shards > 1
 	l.drawn++
-	n := table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(rpm80), Now: now,
-		Draw: l.drawn}
+	n := NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: Costs(rpm80), Now: now, Draw: l.drawn}
 	switch {
 	case step == "create" && !zero && !one:
-		put, _ := table.Create(n)
+		put, _ := Create(n)
 		return []item.Write{put}
 	case step == "create empty" && !zero && one:
-		put, _ := table.CreateEmpty(n, 2)
+		put, _ := CreateEmpty(n, 2)
 		return []item.Write{put}
 	case step == "split" && zero && !split && !one:
-		return table.Split(l.image(0), now)
+		return Split(l.image(0), now)
 	case step == "merge" && split && one:
-		return table.Merge(l.image(0), l.image(1), 1, now)
+		return Merge(l.image(0), l.image(1), 1, now)
 	case step == "discount" && split && !one:
-		return table.Discount(l.image(0), 1, now)[:1]
+		return Discount(l.image(0), 1, now)[:1]
 	case step == "restore" && split && !one:
-		return table.Restore(l.image(0), 1, 2, now, l.drawn)[:1]
+		return Restore(l.image(0), 1, 2, now, l.drawn)[:1]
 	case step == "raise 0" && zero:
-		return []item.Write{table.Raise(l.image(0), nil, now)}
+		return []item.Write{Raise(l.image(0), nil, now)}
 	case step == "raise 1" && one:
-		return []item.Write{table.Raise(l.image(1), nil, now)}
+		return []item.Write{Raise(l.image(1), nil, now)}
 	case step == "delete 0" && zero:
 		return []item.Write{item.Delete{Key: l.image(0).Key()}}
 	case step == "delete 1" && one:
@@ -81,7 +75,7 @@ func (l *lives) writes(step string, now int64) []item.Write {
 
 // step runs a step, and reports whether it is possible.
 func (l *lives) step(step string, now int64) bool {
-	var kept table.Shard
+	var kept Shard
 	if step == "merge" && l.items[0] != nil {
 		kept = l.image(0)
 	}
@@ -89,10 +83,7 @@ func (l *lives) step(step string, now int64) bool {
 	for _, w := range writes {
 		_, _, _, k, _ := layout.ParseBucketPK(w.Target().PK)
 		was := l.items[k]
-		after, held, err := w.Apply(was)
-		if err != nil || !held {
-			l.t.Fatalf("%s: held %v, %v", step, held, err)
-		}
+		after := applied(l.t, w, was)
 		if delete(l.items, k); after == nil {
 			continue
 		}
@@ -101,7 +92,7 @@ func (l *lives) step(step string, now int64) bool {
 		const drawn = 1<<12 - 1
 		switch {
 		case l.defect == keptOnly && step == "merge":
-			b.Generation = max(table.Began(kept.Generation)+1, now)<<12 | b.Generation&drawn
+			b.Generation = max(Began(kept.Generation)+1, now)<<12 | b.Generation&drawn
 		case l.defect == clock:
 			b.Generation = now<<12 | b.Generation&drawn
 		case l.defect == undrawn:
@@ -115,16 +106,16 @@ func (l *lives) step(step string, now int64) bool {
 
 // begun records the generations that a step began. It returns one that was used before, or one that
 // began before another of its shard although nothing was deleted.
-func (l *lives) begun(was map[int]item.Item, byHand bool) (begun []numbered, back string) {
+func (l *lives) begun(was map[int]item.Item, byHand bool) (begun []shardGeneration, back string) {
 	for k, it := range l.items {
-		n := numbered{k, l.image(k).Generation}
+		n := shardGeneration{k, l.image(k).Generation}
 		if was[k] != nil && fmt.Sprint(was[k]["gn"]) == fmt.Sprint(it["gn"]) {
 			continue
 		}
 		for o := range l.had {
-			if o == n || !byHand && o.shard == k && table.Began(o.generation) >= table.Began(n.generation) {
-				return begun, fmt.Sprintf("shard %d began at %d after %d", k, table.Began(n.generation)-when,
-					table.Began(o.generation)-when)
+			if o == n || !byHand && o.shard == k && Began(o.generation) >= Began(n.generation) {
+				return begun, fmt.Sprintf("shard %d began at %d after %d", k, Began(n.generation)-when,
+					Began(o.generation)-when)
 			}
 		}
 		l.had[n] = true
@@ -181,7 +172,7 @@ func TestGenerationsAreUnique(t *testing.T) {
 	} {
 		back, played := "", 0
 		for depth := 1; depth <= tt.depth && back == ""; depth++ { // find the shortest sequence
-			l := &lives{t: t, items: map[int]item.Item{}, had: map[numbered]bool{}, defect: tt.defect}
+			l := &lives{t: t, items: map[int]item.Item{}, had: map[shardGeneration]bool{}, defect: tt.defect}
 			l.step("create", when)
 			l.begun(nil, false)
 			back = l.search(tt.steps, depth, len(tt.steps) > len(seen), "create")
@@ -197,13 +188,11 @@ func TestGenerationsAreUnique(t *testing.T) {
 func TestSuccessiveGenerationsDifferInTheirByte(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	now := int64(when)
-	_, b := create(when, table.Costs(rpm80))
+	_, b := create(when, Costs(rpm80))
 	for i := range 3000 {
 		now += r.Int64N(1000)
-		w := table.Raise(b, nil, now)
-		after := applied(t, w, b.Item())
-		next := decode(t, after)
-		if table.GenerationByte(next.Generation) == table.GenerationByte(b.Generation) || next.Generation <= b.Generation ||
+		next := decode(t, applied(t, Raise(b, nil, now), b.Item()))
+		if GenerationByte(next.Generation) == GenerationByte(b.Generation) || next.Generation <= b.Generation ||
 			next.Generation%4096 != 7 {
 			t.Fatalf("generation %d after %d, the %dth", next.Generation, b.Generation, i)
 		}
@@ -213,16 +202,31 @@ func TestSuccessiveGenerationsDifferInTheirByte(t *testing.T) {
 
 // A generation at the end of the range is followed by one that begins now.
 func TestTheLastGenerationIsFollowedByANewOne(t *testing.T) {
-	_, b := create(when, table.Costs(rpm80))
+	_, b := create(when, Costs(rpm80))
 	for _, last := range []int64{1<<63 - 1, 1<<63 - 1<<12, 1<<63 - 1<<13} {
 		b.Generation = last
-		after := applied(t, table.Raise(b, nil, when+5), b.Item())
+		after := applied(t, Raise(b, nil, when+5), b.Item())
 		want := int64(when + 5)
 		if last == 1<<63-1<<13 { // one is left
 			want = 1<<51 - 1
 		}
-		if got := table.Began(decode(t, after).Generation); got < want || got > want+1 {
+		if got := Began(decode(t, after).Generation); got < want || got > want+1 {
 			t.Errorf("after %d: began at %d, want %d", last, got, want)
+		}
+	}
+}
+
+// A generation's byte is 0 only if there is no generation. All other bytes are about equally
+// frequent.
+func TestGenerationBytesAreEvenlyDistributed(t *testing.T) {
+	check.Equal(t, GenerationByte(0), 0, "no generation")
+	var often [256]int
+	for i := range int64(255 * 100) {
+		often[GenerationByte((sampleNow+i)<<drawBits)]++
+	}
+	for b, n := range often {
+		if few := n < 60 || n > 140; few != (b == 0) || b == 0 && n > 0 {
+			t.Errorf("%d of 25,500 generations have the byte %d", n, b)
 		}
 	}
 }

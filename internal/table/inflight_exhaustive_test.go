@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Every interleaving of two processes on two slots over five epochs. One clock is a second ahead
@@ -17,8 +16,8 @@ import (
 type slotsMoment struct {
 	now    int64 // true time since the first epoch
 	it     item.Item
-	b      table.Shard // the item
-	images [2]table.Shard
+	b      Shard // the item
+	images [2]Shard
 	late   *slotsWrite
 	works  [2][8]int8 // by process and epoch, as the process believes
 	stuck  [2][8]int8 // of these, moved without an answer: the holders continue
@@ -47,7 +46,7 @@ func (m slotsMoment) clock(p int) int64 { return m.now + int64(1000-2000*p) }
 func (m slotsMoment) lost(p int, e int64) bool { return m.clock(p) >= (e+2)*smallEpoch-1000 }
 
 func (m slotsMoment) key() string {
-	of := func(s table.Shard) string {
+	of := func(s Shard) string {
 		sl := slotNamed(s, "fly")
 		return fmt.Sprint(s.State.RF, sl.Epoch(), sl.Taken)
 	}
@@ -90,7 +89,7 @@ func (m slotsMoment) deliver(q slotsWrite, lost bool) (slotsMoment, error) {
 		return m, err
 	}
 	if held {
-		if m.b, err = table.DecodeShard(after); err != nil {
+		if m.b, err = DecodeShard(after); err != nil {
 			return m, err
 		}
 		m.it = after
@@ -160,8 +159,8 @@ func (m slotsMoment) next() (out []slotsMoment, err error) {
 		look := m
 		look.images[p] = m.b
 		add(look, nil, fmt.Sprint(" look", p))
-		costs := table.Costs(twoSlots, bucket.Milli)
-		plan := table.Charge{Image: m.images[p], Costs: costs, Now: now}.Plan()
+		costs := Costs(twoSlots, bucket.Milli)
+		plan := Charge{Image: m.images[p], Costs: costs, Now: now}.Plan()
 		if plan.Verdict.Granted {
 			ways(m, slotsWrite{p, plan.Update, 't', 0}, fmt.Sprint(" take", p))
 		}
@@ -174,13 +173,13 @@ func (m slotsMoment) next() (out []slotsMoment, err error) {
 			n := m
 			n.works[p][e]--
 			add(n, nil, fmt.Sprint(" dies", p))
-			c := table.Cost{Limit: twoSlots[0], Milli: bucket.Milli, End: (firstEpoch + e + 1) * smallEpoch}
+			c := Cost{Limit: twoSlots[0], Milli: bucket.Milli, End: (firstEpoch + e + 1) * smallEpoch}
 			if m.clock(p) >= (e+1)*smallEpoch+1000 && !m.lost(p, e) {
-				moves := table.Renew(m.images[p].Key(), m.images[p].TTL, []table.Cost{c})
+				moves := Renew(m.images[p].Key(), m.images[p].TTL, []Cost{c})
 				ways(n, slotsWrite{p, moves, 'm', e}, fmt.Sprint(" move", p))
 			}
 			c.Milli = -c.Milli
-			u := table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{c})
+			u := Adjust(layout.BucketKey("ns", "e", "r", 0), []Cost{c})
 			ways(n, slotsWrite{p, u, 'b', e}, fmt.Sprint(" back", p))
 		}
 	}
@@ -192,8 +191,8 @@ func TestEveryInterleavingOfSlots(t *testing.T) {
 	if os.Getenv("LONG") != "" {
 		depth = 5
 	}
-	put, b := create(firstEpoch*smallEpoch+2000, table.Costs(twoSlots, 0))
-	first := slotsMoment{now: 2000, it: put.Item, b: b, images: [2]table.Shard{b, b}}
+	put, b := create(firstEpoch*smallEpoch+2000, Costs(twoSlots, 0))
+	first := slotsMoment{now: 2000, it: put.Item, b: b, images: [2]Shard{b, b}}
 	freed := 0
 	steps, states := interleavings(t, first, depth, func(m slotsMoment) {
 		if m.taken[0] == 2 && m.taken[2] > 0 {

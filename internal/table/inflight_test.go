@@ -1,10 +1,12 @@
 package table
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
@@ -109,19 +111,12 @@ func TestWritesOfSlotsRenderAsTheirGolden(t *testing.T) {
 // A bucket has the same slots when it is split: all of them stay on shard 0.
 func TestSlotsStayOnShardZero(t *testing.T) {
 	b := slotsBucket(3, 2, slotsLimit("fly", 10), sampleLimits[0])
-	if b.State.CanSplit(32) {
-		t.Error("a bucket with slots can be split")
-	}
+	check.Equal(t, b.State.CanSplit(32), false, "a bucket with slots can be split")
 	writes := Split(b, sampleNow)
-	kept := applied(t, writes[0], b.Item())
-	keep, _ := DecodeShard(kept)
-	moved := decode(t, writes[1].(item.Put).Item)
-	if a, b := keep.State.Slots[0].Tokens, moved.State.Slots[0].Tokens; a != 5*bucket.Milli || b != 0 {
-		t.Errorf("shard 0 has %d millislots, shard 1 %d, of 5 free ones", a, b)
-	}
-	if n := keep.State.Fitting(); n != 1 {
-		t.Errorf("they fit %d shards", n)
-	}
+	keep, moved := decode(t, applied(t, writes[0], b.Item())), decode(t, writes[1].(item.Put).Item)
+	check.Equal(t, keep.State.Slots[0].Tokens, 5*bucket.Milli, "millislots of shard 0, of 5 free ones")
+	check.Equal(t, moved.State.Slots[0].Tokens, 0, "millislots of shard 1")
+	check.Equal(t, keep.State.Fitting(), 1, "shards that they fit")
 	if v := moved.State.Decide([]int64{bucket.Milli, 0, 0}, sampleNow); v.Granted || v.At != bucket.Never {
 		t.Errorf("shard 1 decides %+v about a slot", v)
 	}
@@ -134,13 +129,10 @@ func TestMovedSlotsKeepTheirItem(t *testing.T) {
 	fly := bucket.Limit{Name: "fly", Capacity: 10_000, Period: 30_000, InFlight: true}
 	put, b := create(now, Costs([]bucket.Limit{fly}, 1000))
 	taken := Costs([]bucket.Limit{fly}, 1000)
-	taken[0].End = b.State.Slots[b.State.Index("fly")].End
+	taken[0].End = slotNamed(b, "fly").End
 	lost := (taken[0].End + 2*fly.Period) / 1000 // two epochs later
 	for _, ttl := range []int64{0, 1, 2, lost, 1 << 40} {
-		it := item.Item{}
-		for attr, v := range put.Item {
-			it[attr] = v
-		}
+		it := maps.Clone(put.Item)
 		if delete(it, layout.AttrTTL); ttl > 0 {
 			it[layout.AttrTTL] = item.N(ttl)
 		}
@@ -162,7 +154,7 @@ func TestTheLongestEpochKeepsTheItem(t *testing.T) {
 	for range 2 {
 		costs := Costs(limits, 1000, 1000)
 		for i, l := range limits {
-			costs[i].End = b.State.Slots[b.State.Index(l.Name)].End
+			costs[i].End = slotNamed(b, l.Name).End
 		}
 		it := b.Item()
 		it[layout.AttrTTL] = item.N(1)
@@ -173,7 +165,7 @@ func TestTheLongestEpochKeepsTheItem(t *testing.T) {
 		want = ttl
 		slices.Reverse(limits)
 	}
-	end := long.EndOf(b.State.Slots[b.State.Index("sail")].Epoch() + 2)
+	end := long.EndOf(slotNamed(b, "sail").Epoch() + 2)
 	if n, _, _ := item.Int(item.Item{layout.AttrTTL: want}, layout.AttrTTL); n < end/1000 {
 		t.Errorf("ttl %d, and slots count until %d", n, end/1000)
 	}

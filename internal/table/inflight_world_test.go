@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // This world has one bucket with slots, a rate and a quota. Processes take slots, give them back,
@@ -59,8 +58,8 @@ func newSlotsWorld(seed uint64, planted string) *slotsWorld {
 	n := 1 + r.Int64N(8)
 	limits := []bucket.Limit{
 		{Name: "fly", Capacity: n * bucket.Milli, Period: epochMs, InFlight: true},
-		{Name: "q", Capacity: 1e9 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
-		{Name: "r", Capacity: 1e6 * bucket.Milli, Amount: 1e6 * bucket.Milli, Period: 1000},
+		newQuota("q", 1e9*bucket.Milli, "m*/2@UTC"),
+		newRate("r", 1e6*bucket.Milli, 1000),
 	}
 	return &slotsWorld{n: n, bucketWorld: newBucketWorld(r, planted, limits, 1+r.IntN(5), 1000),
 		holds: map[*process][]*holding{}}
@@ -101,15 +100,15 @@ func (w *slotsWorld) check() {
 }
 
 // cost returns the cost that gives back or moves a part of a holding.
-func (w *slotsWorld) cost(h *holding, milli int64) table.Cost {
-	return table.Cost{Limit: w.limits[0], Milli: milli, End: (h.known + 1) * epochMs}
+func (w *slotsWorld) cost(h *holding, milli int64) Cost {
+	return Cost{Limit: w.limits[0], Milli: milli, End: (h.known + 1) * epochMs}
 }
 
 func (w *slotsWorld) take(p *process) {
 	h := &holding{n: 1 + w.Int64N(min(3, w.n))}
 	image, known := p.images[0]
-	c := table.Charge{Image: image, Now: w.clock(p), Slack: 20,
-		Costs: table.Costs(w.limits, h.n*bucket.Milli, w.Int64N(3)*bucket.Milli, bucket.Milli)}
+	c := Charge{Image: image, Now: w.clock(p), Slack: 20,
+		Costs: Costs(w.limits, h.n*bucket.Milli, w.Int64N(3)*bucket.Milli, bucket.Milli)}
 	known = known && !w.OneIn(10)
 	switch w.planted {
 	case forgetsEarly:
@@ -146,13 +145,13 @@ func (w *slotsWorld) take(p *process) {
 func (w *slotsWorld) giveBack(p *process, h *holding) {
 	h.works = false
 	back := w.cost(h, -h.n*bucket.Milli)
-	u := table.Adjust(shardKey(0), []table.Cost{back})
+	u := Adjust(shardKey(0), []Cost{back})
 	if image, known := p.images[0]; w.planted == backToDead {
 		u.If = nil
 	} else if known && w.OneIn(3) {
-		costs := table.Costs(w.limits, 0, bucket.Milli)
+		costs := Costs(w.limits, 0, bucket.Milli)
 		costs[0] = back
-		u = table.Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
+		u = Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
 	}
 	call := loadchecktest.Call{Arrived: func(bool) {
 		for _, a := range u.Add { // it reduced a count, unless it was too late
@@ -171,7 +170,7 @@ func (w *slotsWorld) giveBack(p *process, h *holding) {
 func (w *slotsWorld) move(p *process, h *holding) {
 	h.busy = true
 	b, _ := w.shard(0)
-	to, u := h.known+1, table.Renew(b.Key(), b.TTL, []table.Cost{w.cost(h, h.n*bucket.Milli)})
+	to, u := h.known+1, Renew(b.Key(), b.TTL, []Cost{w.cost(h, h.n*bucket.Milli)})
 	call := loadchecktest.Call{
 		Arrived: func(bool) { h.epoch = to },
 		Answered: func(held bool) {
@@ -203,7 +202,7 @@ func (w *slotsWorld) Step() {
 	case kind < 45:
 		w.take(p)
 	case kind == 45: // it dies, and another process begins
-		w.holds[p], p.images = nil, map[int]table.Shard{}
+		w.holds[p], p.images = nil, map[int]Shard{}
 	case len(holds) == 0:
 	case kind < 72:
 		if h := holds[w.IntN(len(holds))]; !h.busy {

@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"errors"
@@ -13,86 +13,73 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // A bucket in debt must outlive the debt. Each write that sets the expiry ensures that: a
 // settlement with a charge, an acquire, and the write that extends the expiry.
 func TestDebtMovesTheExpiry(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(limits),
-		Lifetime: table.Expires, Now: now})
+	limits := []bucket.Limit{newRate("rpm", 60_000, 60_000)}
+	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: Costs(limits),
+		Lifetime: Expires, Now: sampleNow})
 	b := decode(t, put.Item)
-	check.MustEqual(t, b.TTL, now/1000+420, "ttl")
-	debt := table.Costs(limits, 3_600_000) // an hour to refill
-	const needed = now/1000 + 3600
-	settle := table.Charge{Image: b, Costs: debt, Now: now, Force: true}.Plan().Update
-	after, _, err := settle.Apply(put.Item)
-	if got := decode(t, after).TTL; err != nil || got < needed {
-		t.Errorf("settled by a charge: ttl is %d s from now, %v", got-now/1000, err)
+	check.MustEqual(t, b.TTL, sampleNow/1000+420, "ttl")
+	debt := Costs(limits, 3_600_000) // an hour to refill
+	const needed = sampleNow/1000 + 3600
+	settle := Charge{Image: b, Costs: debt, Now: sampleNow, Force: true}.Plan().Update
+	if got := decode(t, applied(t, settle, put.Item)).TTL; got < needed {
+		t.Errorf("settled by a charge: ttl is %d s from now", got-sampleNow/1000)
 	}
-	adjusted, _, err := table.Adjust(put.Target(), debt).Apply(put.Item)
-	check.Must(t, err)
-	prolong, ok := table.Prolong(decode(t, adjusted), now)
-	mended, _, err := prolong.Apply(adjusted)
-	if got := decode(t, mended).TTL; !ok || err != nil || got < needed {
-		t.Errorf("settled by an add: extended %v, ttl is %d s from now, %v", ok, got-now/1000, err)
+	adjusted := applied(t, Adjust(put.Target(), debt), put.Item)
+	prolong, ok := Prolong(decode(t, adjusted), sampleNow)
+	check.MustEqual(t, ok, true, "extended")
+	mended := decode(t, applied(t, prolong, adjusted))
+	if mended.TTL < needed {
+		t.Errorf("settled by an add: ttl is %d s from now", mended.TTL-sampleNow/1000)
 	}
-	if _, again := table.Prolong(decode(t, mended), now); again {
-		t.Error("extended twice")
-	}
+	_, again := Prolong(mended, sampleNow)
+	check.Equal(t, again, false, "extended twice")
 	for early, want := range map[int64]bool{5: false, 4: true} { // seconds from full to the expiry
 		b := decode(t, adjusted)
-		b.TTL = b.State.FullAt(now)/1000 + early
-		if _, ok := table.Prolong(b, now); ok != want {
-			t.Errorf("expires %d s after it is full: extended %v", early, ok)
-		}
+		b.TTL = b.State.FullAt(sampleNow)/1000 + early
+		_, ok := Prolong(b, sampleNow)
+		check.Equal(t, ok, want, "extended, as it expires %d s after it is full", early)
 	}
-	back := table.Costs(limits, 1_000)
-	kept, _, err := table.Charge{Image: b, Costs: back, Now: now,
-		Force: true}.Plan().Update.Apply(put.Item)
-	if got := decode(t, kept).TTL; err != nil || got != b.TTL {
-		t.Errorf("settled without debt: ttl is %d s from now, was %d", got-now/1000, b.TTL-now/1000)
-	}
+	back := Costs(limits, 1_000)
+	kept := applied(t, Charge{Image: b, Costs: back, Now: sampleNow, Force: true}.Plan().Update, put.Item)
+	check.Equal(t, decode(t, kept).TTL, b.TTL, "settled without debt")
 }
 
 // A bucket that is full only after the last storable instant does not expire: because of an
 // enormous debt, or because its limit fills in more than 2^53 milliseconds.
 func TestBucketsThatNeverFillDoNotExpire(t *testing.T) {
-	const now = 1_700_000_000_000
 	of := func(period int64) []bucket.Limit {
 		return []bucket.Limit{{Name: "rpm", Capacity: 2_000, Amount: 1_000, Period: period}}
 	}
-	const longest = 1<<53 - now // for a missing token
+	const longest = 1<<53 - sampleNow // for a missing token
 	for period, expires := range map[int64]bool{60_000: true, longest: true, longest + 1: false, 1 << 54: false} {
-		b := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: now, TTL: now/1000 + 1,
-			State: bucket.New(of(period), 0, 1, now)}
+		b := Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: sampleNow, TTL: sampleNow/1000 + 1,
+			State: bucket.New(of(period), 0, 1, sampleNow)}
 		i := b.State.Index("rpm")
 		b.State.Slots[i].Tokens = 1_000
-		for name, life := range map[string]table.Lifetime{"anew": table.Expires, "kept": table.KeepLifetime} {
-			u := table.Charge{Image: b, Costs: table.Costs(of(period), 0), Now: now, Lifetime: life}.Plan().Update
-			after := applied(t, u, b.Item())
-			if got := decode(t, after).TTL; (got > now/1000+1) != expires || !expires && got != 0 {
-				t.Errorf("a period of %d, %s: ttl %d", period, name, got)
+		for name, life := range map[string]Lifetime{"anew": Expires, "kept": KeepLifetime} {
+			u := Charge{Image: b, Costs: Costs(of(period), 0), Now: sampleNow, Lifetime: life}.Plan().Update
+			if ttl := decode(t, applied(t, u, b.Item())).TTL; (ttl > b.TTL) != expires || !expires && ttl != 0 {
+				t.Errorf("a period of %d, %s: ttl %d", period, name, ttl)
 			}
 		}
-		u, ok := table.Prolong(b, now)
-		after, held, err := u.Apply(b.Item())
-		if got := decode(t, after).TTL; !ok || !held || err != nil || (got != 0) != expires {
-			t.Errorf("a period of %d, extended: ttl %d, %v, %v, %v", period, got, ok, held, err)
-		}
+		u, ok := Prolong(b, sampleNow)
+		check.MustEqual(t, ok, true, "a period of %d: extended", period)
+		check.Equal(t, decode(t, applied(t, u, b.Item())).TTL != 0, expires, "a period of %d, extended", period)
 		b.State.Shards = 2
-		if _, ok := table.Prolong(b, now); ok {
-			t.Error("a shard of two expires")
-		}
+		_, ok = Prolong(b, sampleNow)
+		check.Equal(t, ok, false, "a shard of two expires")
 	}
 }
 
 // A remainder counts only with its own refill instant, and within its period. Otherwise it is
 // ignored.
 func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
-	_, b := create(1000, table.Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}))
+	_, b := create(1000, Costs([]bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 7_000, Period: 60_000}}))
 	rr := func(rf, rest int64) item.Value {
 		return item.Map(item.Item{"rf": item.N(rf), "r": item.Map(item.Item{"rpm": item.N(rest), "gone": item.N(3)})})
 	}
@@ -120,12 +107,10 @@ func TestRemaindersOfAnotherInstantDoNotCount(t *testing.T) {
 // is full, so creating it again adds no tokens.
 func TestExpiredBucketsAreFull(t *testing.T) {
 	sets := [][]bucket.Limit{
-		{{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}},
-		{{Name: "sec", Capacity: 5_000, Amount: 5_000, Period: 1_000},
-			{Name: "day", Capacity: 3_000, Amount: 1_000, Period: 86_400_000}},
+		{newRate("rpm", 10_000, 60_000)},
+		{newRate("sec", 5_000, 1_000), {Name: "day", Capacity: 3_000, Amount: 1_000, Period: 86_400_000}},
 		{{Name: "fast", Capacity: 1_000, Amount: 1_000_000_000, Period: 1_000}},
-		{{Name: "tpm", Capacity: 90_000_000, Amount: 1_000_003, Period: 7_001},
-			{Name: "rpm", Capacity: 61_000, Amount: 61_000, Period: 60_000}},
+		{{Name: "tpm", Capacity: 90_000_000, Amount: 1_000_003, Period: 7_001}, newRate("rpm", 61_000, 60_000)},
 	}
 	var sweeps, debts, prolonged int
 	for seed := range uint64(60) {
@@ -150,7 +135,7 @@ type expiring struct {
 	db     *memdynamo.DB
 	limits []bucket.Limit
 	now    int64
-	stale  table.Shard // an earlier image
+	stale  Shard // an earlier image
 	seen   bool
 
 	sweeps, debts, prolonged int
@@ -158,14 +143,12 @@ type expiring struct {
 
 var expiringKey = layout.BucketKey("ns", "e", "r", 0)
 
-func (e *expiring) image() (table.Shard, bool) {
+func (e *expiring) image() (Shard, bool) {
 	it := e.db.Item(expiringKey)
 	if it == nil {
-		return table.Shard{}, false
+		return Shard{}, false
 	}
-	b, err := table.DecodeShard(it)
-	check.Must(e.t, err)
-	return b, true
+	return decode(e.t, it), true
 }
 
 func (e *expiring) step() {
@@ -201,7 +184,7 @@ func (e *expiring) step() {
 }
 
 // full checks that every limit of an image is full at an instant.
-func (e *expiring) full(b table.Shard, at int64, what string) {
+func (e *expiring) full(b Shard, at int64, what string) {
 	e.t.Helper()
 	for i, sl := range b.State.Slots {
 		capacity := buckettest.Milli(sl.Capacity)
@@ -212,29 +195,29 @@ func (e *expiring) full(b table.Shard, at int64, what string) {
 	}
 }
 
-func (e *expiring) costs() []table.Cost {
-	out := make([]table.Cost, len(e.limits))
+func (e *expiring) costs() []Cost {
+	out := make([]Cost, len(e.limits))
 	for i, l := range e.limits {
-		out[i] = table.Cost{Limit: l, Milli: e.rng.Int64N(l.Capacity/bucket.Milli+1) * bucket.Milli}
+		out[i] = Cost{Limit: l, Milli: e.rng.Int64N(l.Capacity/bucket.Milli+1) * bucket.Milli}
 	}
 	return out
 }
 
-func (e *expiring) acquire(b table.Shard, ok bool) {
+func (e *expiring) acquire(b Shard, ok bool) {
 	costs := e.costs()
 	var w item.Write
 	switch {
 	case !ok:
-		w, _ = table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
-			Costs: costs, Lifetime: table.Expires, Now: e.now})
+		w, _ = Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r",
+			Costs: costs, Lifetime: Expires, Now: e.now})
 	case e.rng.IntN(4) == 0:
 		w = addAt(e.now, costs).Plan()
 	default:
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
-		life := []table.Lifetime{table.Expires, table.KeepLifetime}[e.rng.IntN(2)]
-		plan := table.Charge{Image: b, Costs: costs, Now: e.now, Lifetime: life}.Plan()
+		life := []Lifetime{Expires, KeepLifetime}[e.rng.IntN(2)]
+		plan := Charge{Image: b, Costs: costs, Now: e.now, Lifetime: life}.Plan()
 		if !plan.Verdict.Granted {
 			return
 		}
@@ -253,7 +236,7 @@ func (e *expiring) write(w item.Write) item.Item {
 
 // settle goes into debt in either of the two ways. If the debt could outlive the bucket, it extends
 // the expiry like a lease.
-func (e *expiring) settle(b table.Shard, ok bool) {
+func (e *expiring) settle(b Shard, ok bool) {
 	if !ok {
 		return
 	}
@@ -265,22 +248,19 @@ func (e *expiring) settle(b table.Shard, ok bool) {
 	for i := range costs {
 		costs[i].Milli *= e.rng.Int64N(most)
 	}
-	w := item.Write(table.Adjust(expiringKey, costs))
+	w := item.Write(Adjust(expiringKey, costs))
 	if e.rng.IntN(2) == 0 {
 		if e.seen && e.rng.IntN(2) == 0 {
 			b = e.stale
 		}
-		w = table.Charge{Image: b, Costs: costs, Now: e.now, Lifetime: table.KeepLifetime,
-			Force: true}.Plan().Update
+		w = Charge{Image: b, Costs: costs, Now: e.now, Lifetime: KeepLifetime, Force: true}.Plan().Update
 	}
 	it := e.write(w)
 	if it == nil {
 		return
 	}
 	e.debts++
-	after, err := table.DecodeShard(it)
-	check.Must(e.t, err)
-	if u, ok := table.Prolong(after, e.now); ok {
+	if u, ok := Prolong(decode(e.t, it), e.now); ok {
 		e.prolonged++
 		e.write(u)
 	}

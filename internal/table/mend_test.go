@@ -14,8 +14,8 @@ import (
 // That begins a generation, so for an earlier image the limit is new. No level exceeds its
 // capacity. A former level is not used for slots.
 func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
-	day := bucket.Limit{Name: "day", Capacity: 9_000, Amount: 9_000, Period: 86_400_000}
-	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	day := newRate("day", 9_000, 86_400_000)
+	rpm := newRate("rpm", 60_000, 60_000)
 	slots := bucket.Limit{Name: "rpm", Capacity: 60_000, Period: 30_000, InFlight: true}
 	for _, c := range []struct {
 		name, stored string // the partly stored limit
@@ -55,12 +55,7 @@ func TestLimitsStoredInPartAreFilledIn(t *testing.T) {
 // One write names 32 limits and the meter. An item with more keeps the limits of the charge, and
 // others in order of name while there is room.
 func TestOneWriteKeepsAtMost32Limits(t *testing.T) {
-	limits := func(n int) (out []bucket.Limit) {
-		for i := range n {
-			out = append(out, bucket.Limit{Name: fmt.Sprintf("l%02d", i), Capacity: 1000, Amount: 1000, Period: 1000})
-		}
-		return out
-	}
+	limits := func(n int) []bucket.Limit { return newRates(0, n) }
 	for _, c := range []struct {
 		name   string
 		stored int
@@ -88,9 +83,7 @@ func TestOneWriteKeepsAtMost32Limits(t *testing.T) {
 			}
 			last = i
 		}
-		if got += first; got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, got+first, c.want, c.name)
 		check.Equal(t, len(b.State.Slots), c.stored+1, "%s: the image has limits left", c.name)
 	}
 }
@@ -100,8 +93,7 @@ func TestOneWriteKeepsAtMost32Limits(t *testing.T) {
 func TestLimitsMayBeRenamed(t *testing.T) {
 	named := func(prefix string, n int) (out []bucket.Limit) {
 		for i := range n {
-			out = append(out, bucket.Limit{Name: fmt.Sprintf("%s%02d", prefix, i), Capacity: 9_000,
-				Period: bucket.QuotaPeriod, Reset: "m0h0D1"})
+			out = append(out, newQuota(fmt.Sprintf("%s%02d", prefix, i), 9_000, "m0h0D1"))
 		}
 		return out
 	}

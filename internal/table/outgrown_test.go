@@ -15,7 +15,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// Counters of any size add, subtract and round exactly.
 func TestCountersOfAnySize(t *testing.T) {
 	size := new(big.Int).Lsh(big.NewInt(1), 64)
 	low := func(n *big.Int) int64 { return int64(new(big.Int).Mod(n, size).Uint64()) }
@@ -72,7 +71,7 @@ func TestCountersOfAShardThatHaveOutgrown64Bits(t *testing.T) {
 		{"30000000000000000000", "10000000000000000000", "30000000000000000", "20000000000000000"},
 		{"9223372036854775999", "9223372036854775000", "9223372036854775", "0"},
 	} {
-		b := imageOf(0, []bucket.Limit{{Name: "l", Capacity: 1000, Amount: 1000, Period: 1000}}, 0, 1, 0)
+		b := imageOf(0, []bucket.Limit{newRate("l", 1000, 1000)}, 0, 1, 0)
 		it := b.Item()
 		it["b_l_tc"] = num(c.used)
 		if c.ended != "" {

@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
+	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
 )
 
 // Another shard has begun a first-use period, and this shard has not applied it yet. Then its quota
 // is full minus the tokens taken since: it had 3 of 10 left, and 2 were taken.
 func TestPeriodsBegunByAnotherShardRefillTheQuota(t *testing.T) {
-	const now = 1_700_000_000_000
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
-	b := imageOf(0, []bucket.Limit{quota}, 0, 1, now)
+	quota := newQuota("q", 10_000, "+3600")
+	b := imageOf(0, []bucket.Limit{quota}, 0, 1, sampleNow)
 	i := b.State.Index("q")
 	b.State.Slots[i].Tokens, b.State.Slots[i].Used = 3_000, 7_000
 	for _, c := range []struct {
@@ -23,10 +24,10 @@ func TestPeriodsBegunByAnotherShardRefillTheQuota(t *testing.T) {
 		before         int64 // the counter at the beginning; -1: not stored
 		level          int64
 	}{
-		{"applied", now, now, 5_000, 3_000},
-		{"not applied", now, now - 1, -1, 10_000},
-		{"not applied, and 2 were taken", now, now - 1, 5_000, 8_000},
-		{"not applied, and some given back", now, now - 1, 9_000, 10_000},
+		{"applied", sampleNow, sampleNow, 5_000, 3_000},
+		{"not applied", sampleNow, sampleNow - 1, -1, 10_000},
+		{"not applied, and 2 were taken", sampleNow, sampleNow - 1, 5_000, 8_000},
+		{"not applied, and some given back", sampleNow, sampleNow - 1, 9_000, 10_000},
 	} {
 		it := b.Item()
 		it[attrLimit("q", fieldStart)], it[attrLimit("q", fieldApplied)] = item.N(c.start), item.N(c.applied)
@@ -40,26 +41,24 @@ func TestPeriodsBegunByAnotherShardRefillTheQuota(t *testing.T) {
 		}
 		it[attrLimit("q", fieldBefore)] = item.S("x")
 		_, err := DecodeShard(it)
-		if named := err != nil && strings.Contains(err.Error(), "b_q_wtc"); named != (c.start > c.applied) {
-			t.Errorf("%s, the earlier count is not a number: %v", c.name, err)
-		}
+		check.Equal(t, err != nil && strings.Contains(err.Error(), "b_q_wtc"), (c.start > c.applied),
+			"%s, the earlier count is not a number: %v", c.name, err)
 	}
 }
 
 // An unused first-use quota waits for its first use. The item records this: until then every charge
 // must look first.
 func TestUnusedFirstUseQuotasAreRecorded(t *testing.T) {
-	rate := bucket.Limit{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	rate := newRate("rpm", 10_000, 60_000)
+	quota := newQuota("q", 10_000, "+3600")
 	limits := []bucket.Limit{quota, rate}
 	put, b := create(sampleNow, Costs(limits[1:], 9000))
 	it := put.Item
 	for i, costs := range [][]Cost{Costs(limits, 0, 1000), Costs(limits, 1000, 0)} {
-		after := applied(t, Charge{Image: b, Costs: costs, Now: sampleNow + int64(i)}.Plan().Update, it)
-		it = after
+		it = applied(t, Charge{Image: b, Costs: costs, Now: sampleNow + int64(i)}.Plan().Update, it)
 		b = decode(t, it)
 		waits := i == 0
-		if !b.Calendars.Has || (b.Calendars.Until == 0) != waits || (b.State.Slots[b.State.Index("q")].End == 0) != waits {
+		if !b.Calendars.Has || (b.Calendars.Until == 0) != waits || (slotNamed(b, "q").End == 0) != waits {
 			t.Errorf("after charge %d: %+v, %v", i, b.Calendars, b.State)
 		}
 	}
@@ -67,8 +66,8 @@ func TestUnusedFirstUseQuotasAreRecorded(t *testing.T) {
 
 // The period ends in an item count for its calendars while they are in the future.
 func TestStoredEndsCountForTheirCalendars(t *testing.T) {
-	day := bucket.Limit{Name: "day", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
-	first, rate := day, bucket.Limit{Name: "rate", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	day := newQuota("day", 10_000, "m0h0@UTC")
+	first, rate := day, newRate("rate", 10_000, 60_000)
 	first.Name, first.Reset = "first", "+3600"
 	for _, c := range []struct {
 		name  string
@@ -94,21 +93,18 @@ func TestStoredEndsCountForTheirCalendars(t *testing.T) {
 
 // A finished first-use period begins no generation of the item. The next use of the quota does.
 func TestFinishedPeriodsBeginNoGeneration(t *testing.T) {
-	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
-		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 60_000}}
+	limits := []bucket.Limit{newQuota("q", 10_000, "+3600"), newRate("rpm", 10_000, 60_000)}
 	put, b := create(sampleNow, Costs(limits, 1000, 1000))
-	it, over := put.Item, b.State.Slots[b.State.Index("q")].End+bucket.EdgeMargin
+	it, over := put.Item, slotNamed(b, "q").End+bucket.EdgeMargin
 	for i, c := range []struct {
 		cost int64 // of the quota
 		same bool
 	}{{0, true}, {0, true}, {1000, false}, {1000, true}} {
 		plan := Charge{Image: b, Costs: Costs(limits, c.cost, 1000), Now: over + int64(i)*1000}.Plan()
-		after := applied(t, plan.Update, it)
-		next := decode(t, after)
-		if same := next.Generation == b.Generation; same != c.same {
-			t.Errorf("charge %d: the same generation %v, %v", i, same, next.State)
-		}
-		it, b = after, next
+		it = applied(t, plan.Update, it)
+		next := decode(t, it)
+		check.Equal(t, next.Generation == b.Generation, c.same, "charge %d: the same generation, %v", i, next.State)
+		b = next
 	}
 }
 
@@ -124,50 +120,39 @@ func TestQuotasAreFullAfterLateCharges(t *testing.T) {
 		{daily, daily, 4000}, {daily, hourly, 4000}, {hourly, daily, 4000}, {daily, "m0h5@UTC", 4000},
 		{"+3600", "+3600", 4000}, {hourly, "+7200", 4000}, {hourly, "+7200", 0}, {"+3600", "+3600", 0},
 	} {
-		quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: c.before}
+		quota := newQuota("q", 10_000, c.before)
 		put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 3000))
 		others := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 5000), Now: sampleNow + 1000}.Plan()
 		stored := applied(t, others.Update, put.Item)
-		over := b.State.Slots[b.State.Index("q")].End + bucket.EdgeMargin
+		over := slotNamed(b, "q").End + bucket.EdgeMargin
 		quota.Reset = c.after
 		next := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, c.cost), Now: over}.Plan()
-		after, held, err := next.Update.Apply(stored)
-		if err != nil || !held {
-			t.Errorf("from %s to %s: held %v, %v", c.before, c.after, held, err)
-			continue
-		}
-		got := decode(t, after)
-		if sl := got.State.Slots[got.State.Index("q")]; sl.Tokens != 10_000-c.cost {
-			t.Errorf("from %s to %s: %d are left of 10000 once %d are taken", c.before, c.after, sl.Tokens, c.cost)
-		}
+		got := decode(t, applied(t, next.Update, stored))
+		check.Equal(t, slotNamed(got, "q").Tokens, 10_000-c.cost, "from %s to %s: left of 10,000", c.before, c.after)
 	}
 }
 
-// The item counts how often an operator refilled a quota.
 func TestResetsAreCounted(t *testing.T) {
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	quota := newQuota("q", 10_000, "m0h0@UTC")
 	put, b := create(sampleNow, Costs([]bucket.Limit{quota}, 3000))
 	it := put.Item
 	for n := range int64(3) {
-		after := applied(t, Raise(b, map[string]bucket.Gift{"q": {Whole: true}}, sampleNow+n+1), it)
-		it = after
-		if b = decode(t, it); b.State.Slots[b.State.Index("q")].Resets != n+1 {
-			t.Fatalf("after %d resets: %+v", n+1, b.State.Slots)
-		}
+		it = applied(t, Raise(b, map[string]bucket.Gift{"q": {Whole: true}}, sampleNow+n+1), it)
+		b = decode(t, it)
+		check.MustEqual(t, slotNamed(b, "q").Resets, n+1, "resets")
 	}
 }
 
 // The start of a first-use period is removed with its calendar, even if the next period ends at the
 // same instant.
 func TestPeriodStartsAreRemovedWithTheirCalendar(t *testing.T) {
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	quota := newQuota("q", 10_000, "+3600")
 	const hour = 1_700_002_800_000
 	put, b := create(hour, Costs([]bucket.Limit{quota}, 3000))
 	quota.Reset = "m0@UTC"
 	plan := Charge{Image: b, Costs: Costs([]bucket.Limit{quota}, 1000), Now: hour + 2000}.Plan()
 	after := applied(t, plan.Update, put.Item)
-	got := decode(t, after)
-	if sl := got.State.Slots[got.State.Index("q")]; sl.End != hour+3_600_000 ||
+	if sl := slotNamed(decode(t, after), "q"); sl.End != hour+3_600_000 ||
 		put.Item["b_q_ws"] == nil || after["b_q_ws"] != nil || after["b_q_wa"] != nil {
 		t.Errorf("%+v, %v", sl, after)
 	}
@@ -177,12 +162,8 @@ func TestPeriodStartsAreRemovedWithTheirCalendar(t *testing.T) {
 // write unit with realistic numbers and a 40-character entity id. Eight do not, as
 // docs/budgets-and-quotas.md says.
 func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
-	rate := func(name string, n int64) bucket.Limit {
-		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Amount: n * bucket.Milli, Period: 60_000}
-	}
-	quota := func(name string, n int64, reset string) bucket.Limit {
-		return bucket.Limit{Name: name, Capacity: n * bucket.Milli, Period: bucket.QuotaPeriod, Reset: reset}
-	}
+	rate := func(name string, n int64) bucket.Limit { return newRate(name, n*bucket.Milli, 60_000) }
+	quota := func(name string, n int64, reset string) bucket.Limit { return newQuota(name, n*bucket.Milli, reset) }
 	b := func(limits ...bucket.Limit) Shard {
 		_, b := Create(NewBucket{Namespace: "aZ09_-aZ09_", Entity: strings.Repeat("e", 40), Resource: "gpt-4",
 			Now: sampleNow, Lifetime: Expires, Costs: Costs(limits)})
@@ -200,19 +181,8 @@ func TestBucketsOfMixedKindsCostOneWriteUnit(t *testing.T) {
 	six := []bucket.Limit{rate("rps", 40), rate("rpm", 600), rate("tpm", 90_000), quota("rpd", 10_000, "m0h0"+tokyo),
 		quota("usd", 500_000_000, "m0h0D1"+tokyo), quota("ses", 500, "+18000")}
 	eight := append(six[:6:6], rate("tph", 4_000_000), quota("tpw", 900_000_000, "m0h0w1"+tokyo))
-	size, more := item.Size(b(six...).Item()), item.Size(b(eight...).Item())
-	fly := slotsLimit("fly", 250)
-	four := item.Size(b(rate("rpm", 600), rate("tpm", 90_000), six[4], fly).Item())
-	withSlots := item.Size(b(append(six[:5:5], fly)...).Item())
-	t.Logf("4 limits, a budget and slots among them: %d bytes, 6 limits with slots: %d", four, withSlots)
-	if withSlots > 1024 {
-		t.Errorf("6 limits with slots are %d bytes, more than one write unit", withSlots)
-	}
-	t.Logf("6 limits of mixed kinds: %d bytes, 8: %d", size, more)
-	if size > 1024 {
-		t.Errorf("6 limits of mixed kinds are %d bytes, more than one write unit", size)
-	}
-	if more != 1098 {
-		t.Errorf("8 limits of mixed kinds are %d bytes, want 1098: two write units", more)
-	}
+	withSlots := append(six[:5:5], slotsLimit("fly", 250))
+	check.Equal(t, itemtest.WriteUnits(nil, b(six...).Item()), 1, "write units of 6 limits of mixed kinds")
+	check.Equal(t, itemtest.WriteUnits(nil, b(withSlots...).Item()), 1, "write units of 6 limits with slots")
+	check.Equal(t, item.Size(b(eight...).Item()), 1098, "bytes of 8 limits of mixed kinds, which take two write units")
 }

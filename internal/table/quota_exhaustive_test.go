@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // Every interleaving of two processes on a quota of two tokens across an edge. One clock is a
@@ -17,7 +17,7 @@ import (
 type edgeMoment struct {
 	now     int64 // true time, relative to the edge
 	it      item.Item
-	images  [2]table.Shard
+	images  [2]Shard
 	late    *edgeWrite
 	leases  [2][2]int8 // by process: of the period before the edge, and after it
 	granted [2]int64
@@ -32,17 +32,17 @@ type edgeWrite struct {
 
 const theEdge = int64(15_000_000) * periodMs
 
-var edgeQuota = []bucket.Limit{{Name: "q", Capacity: 2 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"}}
+var edgeQuota = []bucket.Limit{newQuota("q", 2*bucket.Milli, "m*/2@UTC")}
 
-func (m edgeMoment) shard() table.Shard {
-	b, err := table.DecodeShard(m.it)
+func (m edgeMoment) shard() Shard {
+	b, err := DecodeShard(m.it)
 	if err != nil {
 		panic(err)
 	}
 	return b
 }
 
-func periodOf(b table.Shard) int {
+func periodOf(b Shard) int {
 	if b.State.RF >= theEdge {
 		return 1
 	}
@@ -52,7 +52,7 @@ func periodOf(b table.Shard) int {
 // key identifies moments. Of a generation, it has only whether it is the item's.
 func (m edgeMoment) key() string {
 	b := m.shard()
-	of := func(s table.Shard) string {
+	of := func(s Shard) string {
 		q := s.State.Slots[s.State.Index("q")]
 		return fmt.Sprint(s.Generation == b.Generation, s.State.RF-theEdge, q.Tokens, b.State.Slots[0].Used-q.Used,
 			s.Calendars.Until)
@@ -123,7 +123,7 @@ func (m edgeMoment) next() (out []edgeMoment, err error) {
 		look := m
 		look.images[p] = m.shard()
 		add(look, nil, fmt.Sprint(" look", p))
-		plan := table.Charge{Image: m.images[p], Costs: table.Costs(edgeQuota, bucket.Milli), Now: now}.Plan()
+		plan := Charge{Image: m.images[p], Costs: Costs(edgeQuota, bucket.Milli), Now: now}.Plan()
 		if q := (edgeWrite{p, plan.Update, -1}); plan.Verdict.Granted {
 			n, e := m.deliver(q, false)
 			add(n, e, fmt.Sprint(" charge", p))
@@ -139,11 +139,10 @@ func (m edgeMoment) next() (out []edgeMoment, err error) {
 			if n == 0 {
 				continue
 			}
-			back := table.Cost{Limit: edgeQuota[0], Milli: -bucket.Milli, End: theEdge + int64(period)*periodMs}
+			back := Cost{Limit: edgeQuota[0], Milli: -bucket.Milli, End: theEdge + int64(period)*periodMs}
 			n := m
 			n.leases[p][period]--
-			n, e := n.deliver(edgeWrite{p, table.Adjust(layout.BucketKey("ns", "e", "r", 0), []table.Cost{back}), period},
-				false)
+			n, e := n.deliver(edgeWrite{p, Adjust(layout.BucketKey("ns", "e", "r", 0), []Cost{back}), period}, false)
 			add(n, e, fmt.Sprint(" back", p))
 		}
 	}
@@ -164,9 +163,7 @@ func interleavings[M smallModel[M]](t *testing.T, first M, depth int, visit func
 		var following []M
 		for _, m := range level {
 			all, err := m.next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for _, n := range all {
 				steps++
 				if k := n.key(); !seen[k] {
@@ -186,8 +183,8 @@ func TestEveryInterleavingAtAnEdge(t *testing.T) {
 	if os.Getenv("LONG") != "" {
 		depth = 8
 	}
-	put, b := create(theEdge-60_000, table.Costs(edgeQuota, 0))
-	first := edgeMoment{now: -500, it: put.Item, images: [2]table.Shard{b, b}}
+	put, b := create(theEdge-60_000, Costs(edgeQuota, 0))
+	first := edgeMoment{now: -500, it: put.Item, images: [2]Shard{b, b}}
 	crossed := 0
 	steps, states := interleavings(t, first, depth, func(m edgeMoment) {
 		if m.granted[0] > 0 && m.granted[1] > 0 {

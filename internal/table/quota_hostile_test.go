@@ -1,7 +1,6 @@
-package table_test
+package table
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -13,13 +12,12 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket/buckettest"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // marginLimits are a quota and two rates, one of which fills up in less than a second.
 var marginLimits = []bucket.Limit{
 	{Name: "fast", Capacity: 3 * bucket.Milli, Amount: 7 * bucket.Milli, Period: 1300},
-	{Name: "q", Capacity: 500 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
+	newQuota("q", 500*bucket.Milli, "m*/2@UTC"),
 	{Name: "slow", Capacity: 40 * bucket.Milli, Amount: 3 * bucket.Milli, Period: 7001},
 }
 
@@ -43,7 +41,7 @@ func TestRatesRefillAcrossEdges(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 20))
 		now := theEdge + r.Int64N(periodMs)
-		put, b := create(now, table.Costs(marginLimits))
+		put, b := create(now, Costs(marginLimits))
 		it, at := item.Item(put.Item), now
 		naive := map[string]*big.Rat{"fast": buckettest.Milli(3000), "slow": buckettest.Milli(40_000)}
 		refill := func(to int64) {
@@ -56,13 +54,13 @@ func TestRatesRefillAcrossEdges(t *testing.T) {
 		for range 300 {
 			now = around(r, now)
 			refill(now)
-			costs := table.Costs(marginLimits, r.Int64N(3)*bucket.Milli, r.Int64N(2)*bucket.Milli, r.Int64N(4)*bucket.Milli)
-			c := table.Charge{Image: b, Costs: costs, Now: now, Refill: r.IntN(6) == 0, Force: r.IntN(9) == 0}
+			costs := Costs(marginLimits, r.Int64N(3)*bucket.Milli, r.Int64N(2)*bucket.Milli, r.Int64N(4)*bucket.Milli)
+			c := Charge{Image: b, Costs: costs, Now: now, Refill: r.IntN(6) == 0, Force: r.IntN(9) == 0}
 			plan := c.Plan()
 			if v := plan.Verdict; !v.Granted {
 				told++
 				for _, off := range []int64{-1, 0} { // of the slowest limit
-					is := (table.Charge{Image: b, Costs: costs, Now: v.At + off}).Plan().Verdict.Granted
+					is := (Charge{Image: b, Costs: costs, Now: v.At + off}).Plan().Verdict.Granted
 					if is != (off == 0) {
 						t.Fatalf("seed %d at %d: advised to come at %d by %s, %d ms from then: granted is %t",
 							seed, now, v.At, plan.Short, off, is)
@@ -72,8 +70,7 @@ func TestRatesRefillAcrossEdges(t *testing.T) {
 					continue
 				}
 			}
-			after := applied(t, plan.Update, it)
-			if it = after; !c.Refill {
+			if it = applied(t, plan.Update, it); !c.Refill {
 				for _, cost := range costs {
 					if l := naive[cost.Limit.Name]; l != nil {
 						naive[cost.Limit.Name] = new(big.Rat).Sub(l, buckettest.Milli(cost.Milli))
@@ -104,15 +101,13 @@ func TestRatesRefillAcrossEdges(t *testing.T) {
 }
 
 // splitAndMerge splits a bucket and merges it again, without loss.
-func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.Item, table.Shard) {
+func splitAndMerge(t *testing.T, it item.Item, b Shard, now int64) (item.Item, Shard) {
 	t.Helper()
 	whole := b.State.At(now)
-	writes := table.Split(b, now)
-	it = applied(t, writes[0].(item.Update), it)
-	keep := decode(t, it)
-	moved := decode(t, writes[1].(item.Put).Item)
-	merged := table.Merge(keep, moved, 1, now)
-	it = applied(t, merged[1].(item.Update), it)
+	writes := Split(b, now)
+	it = applied(t, writes[0], it)
+	merged := Merge(decode(t, it), decode(t, writes[1].(item.Put).Item), 1, now)
+	it = applied(t, merged[1], it)
 	b = decode(t, it)
 	for i, sl := range b.State.At(now).Slots {
 		want := whole.Slots[i]
@@ -128,28 +123,26 @@ func splitAndMerge(t *testing.T, it item.Item, b table.Shard, now int64) (item.I
 // exactly a full quota.
 func TestGiveBacksEndWithTheirPeriod(t *testing.T) {
 	const start = theEdge
-	try := bucket.Limit{Name: "try", Capacity: 10 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+60"}
-	_, b := create(start, table.Costs([]bucket.Limit{try}, 9000))
-	late := table.Costs([]bucket.Limit{try}, -8000)
+	try := newQuota("try", 10*bucket.Milli, "+60")
+	_, b := create(start, Costs([]bucket.Limit{try}, 9000))
+	late := Costs([]bucket.Limit{try}, -8000)
 	late[0].End = start + 60_000
-	it := applied(t, table.Adjust(b.Key(), late), b.Item())
-	idle := table.Charge{Image: b, Costs: table.Costs([]bucket.Limit{try}), Now: start + 62_000}
+	it := applied(t, Adjust(b.Key(), late), b.Item())
+	idle := Charge{Image: b, Costs: Costs([]bucket.Limit{try}), Now: start + 62_000}
 	after, held, err := idle.Plan().Update.Apply(it)
 	check.Must(t, err)
 	is := decode(t, after)
 	if sl := is.State.Slots[0]; sl.Tokens > 10_000 {
 		t.Errorf("held %v: %d of 10 tokens", held, sl.Tokens/1000)
 	}
-	if whole := is.State.At(start + 63_000).Slots[0]; whole.Tokens != 10_000 {
-		t.Errorf("held %v: %d of 10 tokens in the next period", held, whole.Tokens/1000)
-	}
+	check.Equal(t, is.State.At(start + 63_000).Slots[0].Tokens, 10_000, "held %v: in the next period", held)
 }
 
 // shardWith returns a bucket with a quota of 10 that one client created and another changed.
 func shardWith(t *testing.T, calendar string, now int64, change item.Item) item.Item {
 	t.Helper()
-	limits := []bucket.Limit{{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: calendar}}
-	put, _ := create(now, table.Costs(limits, 4_000))
+	limits := []bucket.Limit{newQuota("q", 10_000, calendar)}
+	put, _ := create(now, Costs(limits, 4_000))
 	for attr, v := range change {
 		if put.Item[attr] = v; v == nil {
 			delete(put.Item, attr)
@@ -161,12 +154,11 @@ func shardWith(t *testing.T, calendar string, now int64, change item.Item) item.
 func chargeOf(t *testing.T, it item.Item, milli, now int64) (after item.Item, granted bool) {
 	t.Helper()
 	b := decode(t, it)
-	plan := table.Charge{Image: b, Costs: table.Costs(b.State.Limits(), milli), Now: now}.Plan()
+	plan := Charge{Image: b, Costs: Costs(b.State.Limits(), milli), Now: now}.Plan()
 	if !plan.Verdict.Granted {
 		return it, false
 	}
-	after = applied(t, plan.Update, it)
-	return after, true
+	return applied(t, plan.Update, it), true
 }
 
 const noon = 1_800_014_400_000 // 2027-01-15 12:00 UTC
@@ -177,15 +169,11 @@ func TestImpossibleEndsDoNotBlockAQuota(t *testing.T) {
 	for name, until := range map[string]int64{"ages away": 1<<63 - 1, "in microseconds": noon * 1000, "negative": -5} {
 		it := shardWith(t, "m0h0@UTC", noon, item.Item{"vu": item.N(until)})
 		it, ok := chargeOf(t, it, 6_000, noon+1000)
-		if !ok {
-			t.Errorf("%s: denied existing tokens", name)
-		}
-		if _, ok = chargeOf(t, it, 1_000, noon+2000); ok {
-			t.Errorf("%s: open", name)
-		}
-		if _, ok = chargeOf(t, it, 10_000, tomorrow); !ok {
-			t.Errorf("%s: not whole the day after", name)
-		}
+		check.Equal(t, ok, true, "%s: existing tokens are granted", name)
+		_, ok = chargeOf(t, it, 1_000, noon+2000)
+		check.Equal(t, ok, false, "%s: more are granted", name)
+		_, ok = chargeOf(t, it, 10_000, tomorrow)
+		check.Equal(t, ok, true, "%s: it is whole the day after", name)
 	}
 }
 
@@ -212,7 +200,7 @@ func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 		"a negative top-up":           {item.Item{"b_q_tu": item.N(-5)}, ""},
 		"a negative number of resets": {item.Item{"b_q_rn": item.N(-5)}, ""},
 	} {
-		b, err := table.DecodeShard(shardWith(t, "m0h0@UTC", noon, c.change))
+		b, err := DecodeShard(shardWith(t, "m0h0@UTC", noon, c.change))
 		check.Says(t, err, c.want, name)
 		if err != nil {
 			continue
@@ -229,18 +217,13 @@ func TestUnsupportedQuotasAreUnreadable(t *testing.T) {
 func TestPeriodsThatEndBeyond64BitsAreUnreadable(t *testing.T) {
 	const last = math.MaxInt64 - 3_600_000
 	for start, want := range map[int64]error{
-		last: nil, last + 1: table.ErrUnreadable, math.MaxInt64: table.ErrUnreadable,
+		last: nil, last + 1: ErrUnreadable, math.MaxInt64: ErrUnreadable,
 	} {
 		it := shardWith(t, "+3600", noon, item.Item{"b_q_ws": item.N(start), "b_q_wa": item.N(start)})
-		b, err := table.DecodeShard(it)
-		if !errors.Is(err, want) {
-			t.Errorf("start %d: %v, want %v", start, err, want)
-		}
+		b, err := DecodeShard(it)
+		check.Is(t, err, want, "start %d", start)
 		if err == nil {
-			after, held, err := table.Charge{Image: b, Now: noon}.Plan().Update.Apply(it)
-			if err != nil || !held {
-				t.Errorf("start %d: %v, %v, %v", start, after, held, err)
-			}
+			applied(t, Charge{Image: b, Now: noon}.Plan().Update, it)
 		}
 	}
 }
@@ -266,18 +249,18 @@ func TestQuotasDecodeAloneAsWithTheirItem(t *testing.T) {
 		"no longer raised":                  {"m0h0@UTC", item.Item{"b_q_more": item.S("7:1999")}},
 	} {
 		it := shardWith(t, c.calendar, noon, c.change)
-		whole, err := table.DecodeShard(it)
+		whole, err := DecodeShard(it)
 		check.Must(t, err, "%v", name)
 		want := whole.State.Slots[whole.State.Index("q")]
 		of := item.Item{} // the attributes of the item that a stream record keeps
 		for attr, v := range it {
 			rest, _ := strings.CutPrefix(attr, "b_q_")
-			if table.OfQuotas([]byte(attr)) || rest != attr && table.OfQuotas([]byte(rest)) {
+			if OfQuotas([]byte(attr)) || rest != attr && OfQuotas([]byte(rest)) {
 				of[attr] = v
 			}
 		}
 		got := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: want.Own().Capacity}, Tokens: 6_000, Used: want.Used}
-		calendars := table.CalendarsOf(of)
+		calendars := CalendarsOf(of)
 		if err := calendars.Complete(&got, of, whole.State.RF, nil); err != nil || got != want ||
 			calendars != whole.Calendars {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
@@ -287,33 +270,29 @@ func TestQuotasDecodeAloneAsWithTheirItem(t *testing.T) {
 	sl := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: 10_000}}
 	for end, counts := range map[int64]bool{noon + 5000: true, noon: false} {
 		ends := item.Map(item.Item{"q": item.N(end)})
-		if err := table.CalendarsOf(it).Complete(&sl, it, noon, ends); err != nil || (sl.End == end) != counts {
+		if err := CalendarsOf(it).Complete(&sl, it, noon, ends); err != nil || (sl.End == end) != counts {
 			t.Errorf("with its own end, %d: %+v, %v", end, sl, err)
 		}
 	}
 	more := shardWith(t, "m0h0@UTC", noon, item.Item{"b_q_more": item.S(fmt.Sprintf("7:%d", noon+5000))})
 	for end, want := range map[int64]int64{noon + 5000: 17_000, noon + 5001: 10_000} { // its own end counts, not ours
 		sl := bucket.Slot{Limit: bucket.Limit{Name: "q", Capacity: 10_000}}
-		err := table.CalendarsOf(more).Complete(&sl, more, noon, item.Map(item.Item{"q": item.N(end)}))
-		if err != nil || sl.Capacity != want {
-			t.Errorf("raised, with its own end: %+v, %v, want %d", sl, err, want)
-		}
+		err := CalendarsOf(more).Complete(&sl, more, noon, item.Map(item.Item{"q": item.N(end)}))
+		check.Must(t, err, "raised, with its own end: %+v", sl)
+		check.Equal(t, sl.Capacity, want, "raised, with its own end: %+v", sl)
 	}
-	if err := table.CalendarsOf(it).Complete(&sl, it, noon, item.Map(item.Item{"q": item.S("x")})); err == nil {
-		t.Error("an invalid end was accepted")
-	}
-	if got, want := table.CalendarsOf(item.Item{"vu": item.S("x")}), (table.Calendars{Has: true}); got != want {
-		t.Errorf("an invalid vu: %+v", got)
-	}
+	invalid := item.Map(item.Item{"q": item.S("x")})
+	check.Says(t, CalendarsOf(it).Complete(&sl, it, noon, invalid), "q", "an invalid end")
+	check.Equal(t, CalendarsOf(item.Item{"vu": item.S("x")}), Calendars{Has: true}, "an invalid vu")
 }
 
 // Only quotas have these attributes of items and limits.
 func TestAttributesOfQuotas(t *testing.T) {
-	for attr, want := range map[string]bool{"vu": true, "sched_tz": true, "rsched": true, "sched": true,
-		"b_q_rsched": true,
-		"b_q_sched":  true, "b_q_tu": true, "b_q_rsa": true, "b_q_ws": true, "b_q_wa": true, "b_q_wtc": true, "tu": true,
-		"b_q_more": true,
-		"b_q_tk":   false, "b_q_tc": false, "b_q_ra": false, "rf": false, "tz": false, "b_vu_tk": false, "b_q_": false} {
-		check.Equal(t, table.OfQuotas([]byte(attr)), want, attr)
+	for attr := range strings.FieldsSeq(
+		"vu sched_tz rsched sched tu b_q_rsched b_q_sched b_q_tu b_q_rsa b_q_ws b_q_wa b_q_wtc b_q_more") {
+		check.Equal(t, OfQuotas([]byte(attr)), true, attr)
+	}
+	for attr := range strings.FieldsSeq("b_q_tk b_q_tc b_q_ra rf tz b_vu_tk b_q_") {
+		check.Equal(t, OfQuotas([]byte(attr)), false, attr)
 	}
 }

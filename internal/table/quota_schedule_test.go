@@ -1,6 +1,7 @@
-package table_test
+package table
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // This world has a rate whose schedule has an edge every few minutes, with raises. Processes write
@@ -78,9 +78,9 @@ func newScheduleWorld(seed uint64, planted string) *scheduleWorld {
 		w.most += w.raises[len(w.raises)-1].Tokens
 	}
 	l = l.WithRaises(bucket.FormOfRaises(w.raises))
-	limits := []bucket.Limit{l, {Name: "s", Capacity: 500_000, Amount: 500_000, Period: 60_000}}
+	limits := []bucket.Limit{l, newRate("s", 500_000, 60_000)}
 	if seed%2 == 0 { // its edges are also edges of the schedule
-		limits = append(limits, bucket.Limit{Name: "t", Capacity: 900_000, Period: bucket.QuotaPeriod, Reset: "m*/5@UTC"})
+		limits = append(limits, newQuota("t", 900_000, "m*/5@UTC"))
 	}
 	w.bucketWorld = newBucketWorld(r, planted, limits, processes, w.apart)
 	b, _ := w.shard(0)
@@ -164,7 +164,7 @@ func (w *scheduleWorld) Step() {
 		image.State.Slots = slices.Clone(image.State.Slots)
 		image.State.Slots[image.State.Index("r")].Limit = limits[0]
 	}
-	c := table.Charge{Image: image, Costs: table.Costs(limits, w.Int64N(9)*bucket.Milli, w.Int64N(3)*bucket.Milli),
+	c := Charge{Image: image, Costs: Costs(limits, w.Int64N(9)*bucket.Milli, w.Int64N(3)*bucket.Milli),
 		Now: w.clock(p), Slack: 20, Force: known && w.OneIn(8), Refill: known && w.OneIn(9)}
 	u, granted := w.planned(0, c, known)
 	if !granted && !c.Force {
@@ -200,7 +200,7 @@ func began(t *testing.T, now, capacity int64, form string) (bucket.Limit, item.I
 	l := bucket.Limit{Name: "r", Capacity: capacity * bucket.Milli, Amount: bucket.Milli, Period: 60_000}
 	l, err := l.WithSchedule(form)
 	check.Must(t, err)
-	put, _ := create(now, table.Costs([]bucket.Limit{l}))
+	put, _ := create(now, Costs([]bucket.Limit{l}))
 	return l, put.Item
 }
 
@@ -209,27 +209,23 @@ func TestHeldTokensCountInAWindow(t *testing.T) {
 	now := hourOf + 15*60_000
 	l, it := began(t, now, 10, "m10-29c100a100@UTC")
 	limits := []bucket.Limit{l}
-	u := table.Charge{Image: decode(t, it), Now: now, Costs: table.Costs(limits, 90_000),
-		Ahead: &table.Ahead{Life: 120_000, Take: table.Costs(limits, 80_000)}}.Plan()
+	u := Charge{Image: decode(t, it), Now: now, Costs: Costs(limits, 90_000),
+		Ahead: &Ahead{Life: 120_000, Take: Costs(limits, 80_000)}}.Plan()
 	after := applied(t, u.Update, it)
 	sl := slotNamed(decode(t, after), "r")
 	check.Equal(t, sl.Held, 80_000, "80,000 are held, the image says")
-	u = table.Charge{Image: decode(t, after), Now: now + 100_000, Costs: table.Costs(limits, 90_000)}.Plan()
-	if u.Verdict.Granted {
-		t.Error("90 are granted while 80 of 100 are held")
-	}
+	u = Charge{Image: decode(t, after), Now: now + 100_000, Costs: Costs(limits, 90_000)}.Plan()
+	check.Equal(t, u.Verdict.Granted, false, "90 are granted while 80 of 100 are held")
 }
 
 // A window since the image has cut the level. A forced settlement from that image leaves no debt.
 func TestPassedWindowsLeaveNoDebt(t *testing.T) {
 	l, it := began(t, hourOf+9*60_000, 100, "m10-14c10@UTC")
 	stale, limits := decode(t, it), []bucket.Limit{l}
-	u := table.Charge{Image: stale, Now: hourOf + 9*60_000 + 30_000, Costs: table.Costs(limits, 60_000)}.Plan()
+	u := Charge{Image: stale, Now: hourOf + 9*60_000 + 30_000, Costs: Costs(limits, 60_000)}.Plan()
 	it = applied(t, u.Update, it)
-	u = table.Charge{Image: stale, Now: hourOf + 16*60_000, Costs: table.Costs(limits, 1000), Force: true}.Plan()
-	if after, held, err := u.Update.Apply(it); err != nil || held {
-		t.Errorf("stored as %d, %v, want a refusal, which brings an image", slotNamed(decode(t, after), "r").Tokens, err)
-	}
+	u = Charge{Image: stale, Now: hourOf + 16*60_000, Costs: Costs(limits, 1000), Force: true}.Plan()
+	check.Equal(t, holds(t, u.Update, it), false, "stored; a refusal brings an image")
 }
 
 // Two processes have zone data that differ by up to three hours, so each sees the item in a zone
@@ -279,10 +275,8 @@ func TestProcessesWithDifferentZoneDataBeginAPeriodOnce(t *testing.T) {
 func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 	const hour, day = 3600_000, 86_400_000
 	const year = 20_819 * day // 2027, of UTC
-	quota := func(name, reset string) bucket.Limit {
-		return bucket.Limit{Name: name, Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: reset}
-	}
-	limits := []bucket.Limit{quota("day", "m0h0@UTC"), quota("month", "m0h0D1@UTC"), quota("never", "m0h0D1@UTC")}
+	limits := []bucket.Limit{newQuota("day", 10_000, "m0h0@UTC"), newQuota("month", 10_000, "m0h0D1@UTC"),
+		newQuota("never", 10_000, "m0h0D1@UTC")}
 	b := imageOf(1, limits, 0, 1, year+5*hour)
 	ends := map[string]int64{"day": year + day, "month": year + 31*day + hour, "never": bucket.Never}
 	for i := range b.State.Slots {
@@ -293,25 +287,21 @@ func TestEveryPeriodHasAnEndOfItsOwn(t *testing.T) {
 	got := decode(t, b.Item())
 	ends["never"] = year + 31*day // by the reader's own zone data
 	for name, want := range ends {
-		check.Equal(t, got.State.Slots[got.State.Index(name)].End, want, "%s ends at", name)
+		check.Equal(t, slotNamed(got, name).End, want, "%s ends at", name)
 	}
 }
 
 // chargeAs takes a token as a process that expects another zone in the item.
 func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.Item, granted bool) {
 	t.Helper()
-	seen := item.Item{}
-	for attr, v := range it {
-		seen[attr] = v
-	}
+	seen := maps.Clone(it)
 	seen["sched_tz"] = item.S(zone)
 	b := decode(t, seen)
-	plan := table.Charge{Image: b, Costs: table.Costs(b.State.Limits(), 2*bucket.Milli), Now: now}.Plan()
+	plan := Charge{Image: b, Costs: Costs(b.State.Limits(), 2*bucket.Milli), Now: now}.Plan()
 	if !plan.Verdict.Granted {
 		return it, false
 	}
-	after = applied(t, plan.Update, it)
-	return after, true
+	return applied(t, plan.Update, it), true
 }
 
 // A charge within a period does not write the attributes of a quota's calendar and period. If two
@@ -320,11 +310,9 @@ func chargeAs(t *testing.T, it item.Item, zone string, now int64) (after item.It
 // calendar is removed, and is never empty: no client can read an item whose zone has no name.
 func TestChargesWriteOnlyChangedCalendars(t *testing.T) {
 	const now = 1_800_000_000_000
-	quota := func(name, zone string) bucket.Limit {
-		return bucket.Limit{Name: name, Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@" + zone}
-	}
+	quota := func(name, zone string) bucket.Limit { return newQuota(name, 10_000, "m0h0@"+zone) }
 	tokyo, utc, paris := quota("a", "Asia/Tokyo"), quota("b", "UTC"), quota("b", "Europe/Paris")
-	rate := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 10_000, Period: 60_000}
+	rate := newRate("a", 10_000, 60_000)
 	first, other := tokyo, rate
 	first.Reset, other.Name = "+3600", "rpm"
 	for _, c := range []struct {
@@ -345,8 +333,8 @@ func TestChargesWriteOnlyChangedCalendars(t *testing.T) {
 		{"it is removed", []bucket.Limit{tokyo}, []bucket.Limit{other}, "Asia/Tokyo", nil},
 		{"it becomes a first-use quota", []bucket.Limit{tokyo}, []bucket.Limit{first}, "Asia/Tokyo", nil},
 	} {
-		put, b := create(now, table.Costs(c.before, 0, 0))
-		u := table.Charge{Image: b, Costs: table.Costs(c.then, 1000, 1000), Now: now + 1000}.Plan().Update
+		put, b := create(now, Costs(c.before, 0, 0))
+		u := Charge{Image: b, Costs: Costs(c.then, 1000, 1000), Now: now + 1000}.Plan().Update
 		after := applied(t, u, put.Item)
 		var sets []string
 		for _, a := range u.Set {

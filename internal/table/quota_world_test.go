@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // This world has a quota and a rate. Processes write with stale images, clocks a second apart, late
@@ -20,8 +19,8 @@ const (
 )
 
 var worldLimits = []bucket.Limit{
-	{Name: "q", Capacity: quotaOf, Period: bucket.QuotaPeriod, Reset: "m*/2@UTC"},
-	{Name: "r", Capacity: 500 * bucket.Milli, Amount: 500 * bucket.Milli, Period: 60_000},
+	newQuota("q", quotaOf, "m*/2@UTC"),
+	newRate("r", 500*bucket.Milli, 60_000),
 }
 
 // The defects that can be planted.
@@ -38,7 +37,7 @@ type quotaWorld struct {
 	others  []bucket.Limit // known to some processes: more of the quota, or raises of it
 	all     bool           // known to all processes
 	raises  []bucket.Raise
-	leases  map[*process][]table.Cost
+	leases  map[*process][]Cost
 	granted map[int64]int64 // by period, minus give-backs
 }
 
@@ -54,7 +53,7 @@ func quotaWorldOf(shards int, seed uint64, planted string) *quotaWorld {
 		processes = 1 << r.IntN(9/shards)
 	}
 	w := &quotaWorld{bucketWorld: newBucketWorld(r, planted, worldLimits, processes, 1000), most: shards,
-		leases: map[*process][]table.Cost{}, granted: map[int64]int64{}, others: slices.Clone(worldLimits)}
+		leases: map[*process][]Cost{}, granted: map[int64]int64{}, others: slices.Clone(worldLimits)}
 	switch r.IntN(4) {
 	case 0:
 		w.others[0].Capacity += (1 + r.Int64N(15)) * bucket.Milli
@@ -147,7 +146,7 @@ func (w *quotaWorld) take(p *process, k int) {
 	if w.all || w.OneIn(2) {
 		limits = w.others
 	}
-	c := table.Charge{Image: image, Costs: table.Costs(limits, cost, w.Int64N(3)*bucket.Milli), Now: w.clock(p),
+	c := Charge{Image: image, Costs: Costs(limits, cost, w.Int64N(3)*bucket.Milli), Now: w.clock(p),
 		Slack: 20, Refill: known && w.OneIn(8)}
 	u, granted := w.planned(k, c, known)
 	if !granted {
@@ -169,7 +168,7 @@ func (w *quotaWorld) take(p *process, k int) {
 		if w.granted[period] += cost; w.granted[period] > w.mostIn(period) {
 			w.Fail("at %d: %d granted in the period of %d", w.Now, w.granted[period], period*periodMs)
 		}
-		w.leases[p] = append(w.leases[p], table.Cost{Limit: worldLimits[0], Milli: cost, End: w.slot(k, "q").End})
+		w.leases[p] = append(w.leases[p], Cost{Limit: worldLimits[0], Milli: cost, End: w.slot(k, "q").End})
 	}}, w.check)
 }
 
@@ -183,11 +182,11 @@ func (w *quotaWorld) giveBack(p *process) {
 	if back.Milli = -back.Milli; w.planted == lateRefund {
 		back.End = 0
 	}
-	u := table.Adjust(shardKey(0), []table.Cost{back})
+	u := Adjust(shardKey(0), []Cost{back})
 	image, together := p.images[0]
 	if together = together && w.OneIn(2); together {
-		costs := []table.Cost{back, {Limit: worldLimits[1], Milli: bucket.Milli}}
-		u = table.Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
+		costs := []Cost{back, {Limit: worldLimits[1], Milli: bucket.Milli}}
+		u = Charge{Image: image, Costs: costs, Now: w.clock(p), Force: true}.Plan().Update
 	}
 	w.call(p, u, loadchecktest.Call{Arrived: func(bool) {
 		switch end := w.slot(0, "q").End; {
@@ -200,13 +199,13 @@ func (w *quotaWorld) giveBack(p *process) {
 }
 
 // reshard splits a shard, or merges it with its sibling.
-func (w *quotaWorld) reshard(p *process, b table.Shard) {
+func (w *quotaWorld) reshard(p *process, b Shard) {
 	n, k := b.State.Count(), b.State.Shard
 	var writes []item.Write
 	if n < w.most && w.OneIn(2) {
-		writes = table.Split(b, w.clock(p))
+		writes = Split(b, w.clock(p))
 	} else if other, ok := w.shard(k + n/2); n > 1 && k < n/2 && ok && other.State.Count() == n {
-		writes = table.Merge(b, other, n/2, w.clock(p))
+		writes = Merge(b, other, n/2, w.clock(p))
 	}
 	if len(writes) == 0 {
 		return

@@ -1,4 +1,4 @@
-package table_test
+package table
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // When Python's operator resets or credits a bucket, it sets vu to 0 and begins no generation. A
@@ -17,10 +16,10 @@ import (
 func TestEarlierImagesKeepPythonsCredits(t *testing.T) {
 	limits := map[string]bucket.Limit{
 		"rate":           {Name: "q", Capacity: 10_000, Amount: 1, Period: 1 << 40},
-		"quota":          {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
-		"from first use": {Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		"quota":          newQuota("q", 10_000, "m0h0@UTC"),
+		"from first use": newQuota("q", 10_000, "+3600"),
 	}
-	edge := bucket.Limit{Name: "r", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m30@UTC"}
+	edge := newQuota("r", 10_000, "m30@UTC")
 	// Each operation changes the item as Python does, and returns the tokens given.
 	operations := map[string]func(l bucket.Limit, it item.Item) int64{
 		"top-up": func(l bucket.Limit, it item.Item) int64 {
@@ -50,9 +49,8 @@ func TestEarlierImagesKeepPythonsCredits(t *testing.T) {
 				}
 				for with, all := range map[string][]bucket.Limit{"": {l}, " with an edge": {l, edge}} {
 					name := fmt.Sprint(operation, " of a ", kind, with, ", then ", next)
-					if level, want := afterOperation(t, all, give, next); level != want {
-						t.Errorf("%s: level %d, want %d", name, level, want)
-					}
+					level, want := afterOperation(t, all, give, next)
+					check.Equal(t, level, want, name)
 				}
 			}
 		}
@@ -67,7 +65,7 @@ func afterOperation(
 ) (level, want int64) {
 	t.Helper()
 	const later = noon + 1000
-	put, _ := create(noon, table.Costs(limits, 4_000))
+	put, _ := create(noon, Costs(limits, 4_000))
 	earlier := decode(t, put.Item)
 	it := maps.Clone(put.Item)
 	want = 6_000 + give(limits[0], it)
@@ -86,8 +84,8 @@ func afterOperation(
 		it, _ = chargeOf(t, it, 1_000, later)
 		want -= 1_000
 	}
-	costs := table.Costs(earlier.State.Limits(), 1_000)
-	after, held, err := table.Charge{Image: earlier, Costs: costs, Now: later}.Plan().Update.Apply(it)
+	costs := Costs(earlier.State.Limits(), 1_000)
+	after, held, err := Charge{Image: earlier, Costs: costs, Now: later}.Plan().Update.Apply(it)
 	check.Must(t, err)
 	if !held {
 		after, held = chargeOf(t, it, 1_000, later)
@@ -99,25 +97,25 @@ func afterOperation(
 
 // Python begins the window of one quota, while another waits for its first use.
 func TestEarlierImagesKeepTheWindowThatPythonBegins(t *testing.T) {
-	q := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "+3600"}
+	q := newQuota("q", 10_000, "+3600")
 	r := q
 	r.Name = "r"
-	put, _ := create(noon, table.Costs([]bucket.Limit{q, r}))
-	costs, it := table.Costs([]bucket.Limit{q, r}, 1_000), maps.Clone(put.Item)
+	put, _ := create(noon, Costs([]bucket.Limit{q, r}))
+	costs, it := Costs([]bucket.Limit{q, r}, 1_000), maps.Clone(put.Item)
 	it["b_q_ws"], it["b_q_wa"], it["b_q_tk"], it["b_q_tc"] = item.N(noon), item.N(noon), item.N(0), item.N(10_000)
-	u := table.Charge{Image: decode(t, put.Item), Costs: costs, Now: noon + 1000}.Plan().Update
+	u := Charge{Image: decode(t, put.Item), Costs: costs, Now: noon + 1000}.Plan().Update
 	check.Equal(t, u.If.Holds(put.Item), true, "nobody began it")
 	check.Equal(t, u.If.Holds(it), false, "after Python began it and took everything")
 }
 
 // A merge is refused if Python has reset or credited the shard that it deletes.
 func TestMergesKeepPythonsCredits(t *testing.T) {
-	quota := bucket.Limit{Name: "q", Capacity: 10_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	quota := newQuota("q", 10_000, "m0h0@UTC")
 	rate := bucket.Limit{Name: "r", Capacity: 10_000, Amount: 1, Period: 1 << 40}
-	put, _ := create(noon, table.Costs([]bucket.Limit{quota, rate}, 4_000, 4_000))
-	split := table.Split(decode(t, put.Item), noon)
+	put, _ := create(noon, Costs([]bucket.Limit{quota, rate}, 4_000, 4_000))
+	split := Split(decode(t, put.Item), noon)
 	whole, sibling := decode(t, applied(t, split[0].(item.Update), put.Item)), split[1].(item.Put).Item
-	gone := table.Merge(whole, decode(t, sibling), 1, noon+1000)[0].(item.Delete).If
+	gone := Merge(whole, decode(t, sibling), 1, noon+1000)[0].(item.Delete).If
 	check.Equal(t, gone.Holds(sibling), true, "nothing given")
 	for attr, n := range map[string]int64{"vu": 0, "b_q_tu": 3_000, "b_q_rn": 1} {
 		given := maps.Clone(sibling)

@@ -1,12 +1,12 @@
-package table_test
+package table
 
 import (
 	"math/rand/v2"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // drained is a bucket of 10 tokens, refilled by 1 per second, that several processes drain.
@@ -19,22 +19,20 @@ type drained struct {
 
 func newDrained(t *testing.T) *drained {
 	d := &drained{t: t, now: 1_700_000_000_000, limits: []bucket.Limit{
-		{Name: "rpm", Capacity: 10_000, Amount: 10_000, Period: 10_000},
+		newRate("rpm", 10_000, 10_000),
 		{Name: "tpm", Capacity: 400_000, Amount: 70_000, Period: 3_000}}}
-	put, _ := table.Create(table.NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: table.Costs(d.limits),
-		Lifetime: table.Expires, Now: d.now, Draw: 7})
+	put, _ := Create(NewBucket{Namespace: "ns", Entity: "e", Resource: "r", Costs: Costs(d.limits),
+		Lifetime: Expires, Now: d.now, Draw: 7})
 	d.stored = put.Item
 	return d
 }
 
-func (d *drained) image() table.Shard { return decode(d.t, d.stored) }
+func (d *drained) image() Shard { return decode(d.t, d.stored) }
 
 func (d *drained) write(u item.Update) (held bool) {
 	d.t.Helper()
 	after, held, err := u.Apply(d.stored)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check.Must(d.t, err)
 	d.stored = after
 	return held
 }
@@ -44,8 +42,8 @@ func (d *drained) level(limit string) int64 { return slotIn(d.image().State.At(d
 
 func slotIn(s bucket.State, name string) bucket.Slot { return s.Slots[s.Index(name)] }
 
-func (d *drained) charge(b table.Shard, rpm, tpm int64) (held bool) {
-	plan := table.Charge{Image: b, Costs: table.Costs(d.limits, rpm, tpm), Now: d.now}.Plan()
+func (d *drained) charge(b Shard, rpm, tpm int64) (held bool) {
+	plan := Charge{Image: b, Costs: Costs(d.limits, rpm, tpm), Now: d.now}.Plan()
 	return plan.Verdict.Granted && d.write(plan.Update)
 }
 
@@ -58,8 +56,8 @@ func TestDrainsOnlyLowerLevels(t *testing.T) {
 	var held, refused, nothing int
 	for range 5000 {
 		d := newDrained(t)
-		costs := func() []table.Cost {
-			return table.Costs(d.limits, rng.Int64N(8)*1_000, rng.Int64N(300)*1_000)
+		costs := func() []Cost {
+			return Costs(d.limits, rng.Int64N(8)*1_000, rng.Int64N(300)*1_000)
 		}
 		step := func() {
 			d.now += rng.Int64N(2_000)
@@ -67,15 +65,15 @@ func TestDrainsOnlyLowerLevels(t *testing.T) {
 			case 0:
 				d.charge(d.image(), rng.Int64N(8)*1_000, rng.Int64N(300)*1_000)
 			case 1:
-				d.write(table.Charge{Image: d.image(), Costs: costs(), Now: d.now, Force: true}.Plan().Update)
+				d.write(Charge{Image: d.image(), Costs: costs(), Now: d.now, Force: true}.Plan().Update)
 			case 2:
-				d.write(table.Adjust(d.image().Key(), table.Negative(costs())))
+				d.write(Adjust(d.image().Key(), Negative(costs())))
 			case 3:
 				d.write(addAt(d.now, costs()).Plan())
 			case 4:
-				d.write(table.Charge{Image: d.image(), Now: d.now}.Plan().Update)
+				d.write(Charge{Image: d.image(), Now: d.now}.Plan().Update)
 			case 5:
-				if u, ok := table.Drain(d.image(), d.now+rng.Int64N(20_000), d.now); ok {
+				if u, ok := Drain(d.image(), d.now+rng.Int64N(20_000), d.now); ok {
 					d.write(u)
 				}
 			}
@@ -96,7 +94,7 @@ func TestDrainsOnlyLowerLevels(t *testing.T) {
 				want[l.Name] = -bucket.Potential(sl.Rest, l.Whole(), until-d.now)
 			}
 		}
-		u, ok := table.Drain(image, until, d.now)
+		u, ok := Drain(image, until, d.now)
 		switch {
 		case !ok:
 			nothing++
@@ -108,7 +106,7 @@ func TestDrainsOnlyLowerLevels(t *testing.T) {
 		if ok && d.write(u) {
 			t.Fatal("drained twice")
 		}
-		if u, ok := table.Drain(d.image(), until, d.now); ok && !d.write(u) {
+		if u, ok := Drain(d.image(), until, d.now); ok && !d.write(u) {
 			t.Fatal("refused with the stored image")
 		}
 		for _, l := range d.limits {
@@ -133,7 +131,7 @@ func TestDrainsOnlyLowerLevels(t *testing.T) {
 func TestDrainOutlivesTheBucketAndBindsPython(t *testing.T) {
 	d := newDrained(t)
 	until := d.now + 3_600_000
-	u, _ := table.Drain(d.image(), until, d.now)
+	u, _ := Drain(d.image(), until, d.now)
 	if d.write(u); d.image().TTL < until/1000 {
 		t.Errorf("it expires %d s before the instant", until/1000-d.image().TTL)
 	}

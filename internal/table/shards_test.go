@@ -1,7 +1,6 @@
-package table_test
+package table
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -9,23 +8,21 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
 // The clocks of the shards may differ. A merge adds up both levels as of the later clock, otherwise
 // the earlier shard's time would refill again with the other's tokens.
 func TestMergesAddLevelsAtTheLaterClock(t *testing.T) {
-	const now = 1_700_000_000_000
-	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000} // half a token a second each
+	rpm := newRate("rpm", 60_000, 60_000) // half a token a second each
 	for _, ahead := range []struct{ kept, other int64 }{{0, 0}, {2_000, 0}, {0, 2_000}} {
-		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now+ahead.kept)
+		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, sampleNow+ahead.kept)
 		other := b
-		other.State = bucket.New([]bucket.Limit{rpm}, 1, 2, now+ahead.other)
+		other.State = bucket.New([]bucket.Limit{rpm}, 1, 2, sampleNow+ahead.other)
 		b.State.Slots[0].Tokens, other.State.Slots[0].Tokens = 3_000, 4_000
-		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
+		after := applied(t, Merge(b, other, 1, sampleNow)[1], b.Item())
 		late := max(ahead.kept, ahead.other)
 		want := 7_000 + (late-ahead.kept)/2 + (late-ahead.other)/2
-		if got := decode(t, after).State; got.RF != now+late || got.Slots[0].Tokens != want {
+		if got := decode(t, after).State; got.RF != sampleNow+late || got.Slots[0].Tokens != want {
 			t.Errorf("%+v: %v, want %d millitokens", ahead, got, want)
 		}
 	}
@@ -34,16 +31,15 @@ func TestMergesAddLevelsAtTheLaterClock(t *testing.T) {
 // A merge adds a new quota with its calendar and the end of its first period. Otherwise later
 // charges would take tokens without a look. The bucket's own quotas lose nothing.
 func TestMergesAddNewQuotas(t *testing.T) {
-	const now = 1_700_000_000_000
-	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
-	day := bucket.Limit{Name: "day", Capacity: 80_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"}
+	rpm := newRate("rpm", 60_000, 60_000)
+	day := newQuota("day", 80_000, "m0h0@UTC")
 	for name, own := range map[string][]bucket.Limit{"new": {rpm}, "its own": {rpm, day}} {
-		b := imageOf(1, own, 0, 2, now)
+		b := imageOf(1, own, 0, 2, sampleNow)
 		other := b
-		other.State = bucket.New([]bucket.Limit{rpm, day}, 1, 2, now)
+		other.State = bucket.New([]bucket.Limit{rpm, day}, 1, 2, sampleNow)
 		other.State.Slots[other.State.Index("day")].Tokens = 10_000
 		keep := decode(t, b.Item())
-		got := decode(t, applied(t, table.Merge(keep, other, 1, now)[1], b.Item()))
+		got := decode(t, applied(t, Merge(keep, other, 1, sampleNow)[1], b.Item()))
 		j, end := got.State.Index("day"), other.State.Slots[other.State.Index("day")].End
 		if j < 0 || got.State.Slots[j].Limit != day || got.State.Slots[j].End != end || got.Calendars.Until != end {
 			t.Errorf("%s: %v, %+v, want a quota until %d", name, got.State, got.Calendars, end)
@@ -54,49 +50,40 @@ func TestMergesAddNewQuotas(t *testing.T) {
 // Slots of the deleted shard are kept, unless another process has added them meanwhile: its slots
 // in use must not be lost.
 func TestMergesAddNewSlots(t *testing.T) {
-	const now = 1_700_000_000_000
-	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	rpm := newRate("rpm", 60_000, 60_000)
 	fly := bucket.Limit{Name: "fly", Capacity: 20_000, Period: 30_000, InFlight: true}
-	keep := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
+	keep := imageOf(1, []bucket.Limit{rpm}, 0, 2, sampleNow)
 	gone := keep
-	gone.State = bucket.New([]bucket.Limit{rpm, fly}, 1, 2, now)
+	gone.State = bucket.New([]bucket.Limit{rpm, fly}, 1, 2, sampleNow)
 	gone.State = gone.State.Take([]int64{4_000, 0, 0}) // by slot, in order of name
-	merge := table.Merge(keep, gone, 1, now)[1]
+	merge := Merge(keep, gone, 1, sampleNow)[1]
 	b := decode(t, applied(t, merge, keep.Item()))
 	if i := b.State.Index("fly"); i < 0 || b.State.Slots[i].Limit != fly || b.State.Slots[i].Tokens != 20_000 {
 		t.Errorf("%v, want 20 slots", b.State)
 	}
 	both := keep
-	both.State = bucket.New([]bucket.Limit{rpm, fly}, 0, 2, now)
-	if _, held, err := merge.Apply(both.Item()); held || err != nil {
-		t.Errorf("held %t, %v, although the slots were added meanwhile", held, err)
-	}
+	both.State = bucket.New([]bucket.Limit{rpm, fly}, 0, 2, sampleNow)
+	check.Equal(t, holds(t, merge, both.Item()), false, "held although the slots were added meanwhile")
 }
 
 // A late split, or one with a clock that is behind, must not move the refill instant back before
 // later takes: the time between would refill twice.
 func TestLateSplitDoesNotRefillTwice(t *testing.T) {
-	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "rpm", Capacity: 10_000, Amount: 1_000, Period: 1_000}}
 	for _, late := range []int64{0, 500, 1_000, 1_001, 10_000} {
-		_, image := create(now, table.Costs(limits))
-		split := table.Split(image, now)
-		costs := table.Costs(limits, 5_000)
-		zero := applied(t, table.Charge{Image: image, Costs: costs, Now: now + late}.Plan().Update, image.Item())
+		_, image := create(sampleNow, Costs(limits))
+		split := Split(image, sampleNow)
+		costs := Costs(limits, 5_000)
+		zero := applied(t, Charge{Image: image, Costs: costs, Now: sampleNow + late}.Plan().Update, image.Item())
 		after, held, err := split[0].Apply(zero)
 		check.Must(t, err)
-		if want := late <= table.MaxLag; held != want {
-			t.Errorf("split of %d ms ago held %v, want %v", late, held, want)
-		}
+		check.Equal(t, held, late <= MaxLag, "split of %d ms ago held", late)
 		if !held {
 			continue
 		}
-		moved, _, _ := split[1].Apply(nil)
 		sum := int64(0)
-		for _, it := range []item.Item{after, moved} {
-			b := decode(t, it)
-			at := b.State.At(now + late)
-			sum += at.Slots[at.Index("rpm")].Tokens
+		for _, it := range []item.Item{after, applied(t, split[1], nil)} {
+			sum += slotIn(decode(t, it).State.At(sampleNow+late), "rpm").Tokens
 		}
 		t.Logf("split of %d ms ago: %s tokens left of 5", late, bucket.Tokens(sum))
 		if sum > 5_000+late {
@@ -110,37 +97,34 @@ func TestLateSplitDoesNotRefillTwice(t *testing.T) {
 // and the other one must be as they were read. The new generation is later than the copied shard's,
 // by any clock. The shard has no denials, and does not expire.
 func TestRestoredShardsTakeFromShard0(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 16_000, Amount: 16_000, Period: 60_000}}
+	limits := []bucket.Limit{newRate("rpm", 16_000, 60_000)}
 	for _, c := range []struct{ like, shard, count int }{{0, 1, 2}, {0, 2, 4}, {0, 3, 4}, {1, 3, 4}, {2, 5, 8}} {
-		like := table.Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: (now + 5000) << 12,
-			State: bucket.New(limits, c.like, c.count, now), TTL: now/1000 + 9, Denied: 7}
+		like := Shard{Namespace: "ns", Entity: "e", Resource: "r", Generation: (sampleNow + 5000) << 12,
+			State: bucket.New(limits, c.like, c.count, sampleNow), TTL: sampleNow/1000 + 9, Denied: 7}
 		of := []int{c.shard, 0}
 		if parent := bucket.SplitParent(c.shard); parent != 0 {
 			of = append(of, parent)
 		}
-		writes := table.Restore(like, c.shard, c.count, now, 3)
+		writes := Restore(like, c.shard, c.count, sampleNow, 3)
 		check.MustEqual(t, len(writes), len(of), "%+v: writes", c)
 		for i, w := range writes {
-			if want := layout.BucketKey("ns", "e", "r", of[i]); w.Target() != want {
-				t.Errorf("%+v: write %d is of %v, want %v", c, i, w.Target(), want)
-			}
+			check.Equal(t, w.Target(), layout.BucketKey("ns", "e", "r", of[i]), "%+v: write %d", c, i)
 		}
-		if b := decode(t, writes[0].(item.Put).Item); table.Began(b.Generation) != now+5001 || b.TTL != 0 || b.Denied != 0 {
-			t.Errorf("%+v: a generation of %d, %d denied, expires at %d", c, table.Began(b.Generation), b.Denied, b.TTL)
-		}
+		b := decode(t, writes[0].(item.Put).Item)
+		check.Equal(t, Began(b.Generation), sampleNow+5001, "%+v: began", c)
+		check.Equal(t, b.TTL, 0, "%+v: expires at", c)
+		check.Equal(t, b.Denied, 0, "%+v: denied", c)
 	}
 }
 
 // If only one shard has a limit, because the limit came into force after the split, the other has
 // its whole share. The merge has both parts: not only one of them, and not a full bucket.
 func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
-	const now = 1_700_000_000_000
-	old := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
-	added := bucket.Limit{Name: "tpm", Capacity: 10_000, Amount: 10_000, Period: 3_600_000}
+	old := newRate("rpm", 60_000, 60_000)
+	added := newRate("tpm", 10_000, 3_600_000)
 	const lacks, full = math.MinInt64, 5_000
-	shard := func(k int, tokens int64) table.Shard {
-		b := imageOf(now, []bucket.Limit{old}, k, 2, now)
+	shard := func(k int, tokens int64) Shard {
+		b := imageOf(sampleNow, []bucket.Limit{old}, k, 2, sampleNow)
 		if tokens != lacks {
 			b.State, _ = b.State.Adopt(added)
 			sl := &b.State.Slots[b.State.Index("tpm")]
@@ -167,13 +151,13 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 		{"the other has it in part", 1_000, lacks, 1, 1, 1_000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			images := []table.Shard{shard(0, tt.kept), shard(1, tt.other)}
+			images := []Shard{shard(0, tt.kept), shard(1, tt.other)}
 			items := []item.Item{images[0].Item(), images[1].Item()}
 			if tt.part >= 0 {
 				items[tt.part]["b_tpm_tk"] = item.N(0)
 				images[tt.part] = decode(t, items[tt.part])
 			}
-			writes := table.Merge(images[0], images[1], tt.count, now)
+			writes := Merge(images[0], images[1], tt.count, sampleNow)
 			applied(t, writes[0], items[1])
 			b := decode(t, applied(t, writes[1], items[0]))
 			i := b.State.Index("tpm")
@@ -190,16 +174,15 @@ func TestMergeOfALimitThatOneShardLacks(t *testing.T) {
 // Only tokens of shard 0 above its share, at the current count, move to a restored shard. Limits
 // are independent: the first has less than its share, the second more.
 func TestRestoresMoveLimitsIndependently(t *testing.T) {
-	const now = 1_700_000_000_000
 	limits := []bucket.Limit{{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 60_000},
 		{Name: "b", Capacity: 10_000, Amount: 1_000, Period: 60_000}}
 	for _, c := range []struct {
 		counts, shards int // of shard 0: the stored count, and the one to write
 		want           int64
 	}{{2, 2, 2_000}, {2, 4, 0}} {
-		zero := imageOf(now, limits, 0, c.counts, now)
+		zero := imageOf(sampleNow, limits, 0, c.counts, sampleNow)
 		zero.State.Slots[0].Tokens, zero.State.Slots[1].Tokens = 4_000, 7_000
-		put := applied(t, table.Restore(zero, 1, c.shards, now, 3)[0], nil)
+		put := applied(t, Restore(zero, 1, c.shards, sampleNow, 3)[0], nil)
 		if got := decode(t, put).State; got.Slots[0].Tokens != 0 || got.Slots[1].Tokens != c.want {
 			t.Errorf("%+v: %s, want %d of b", c, got, c.want)
 		}
@@ -208,21 +191,13 @@ func TestRestoresMoveLimitsIndependently(t *testing.T) {
 
 // A merge adds limits of the other shard while one write has room for them.
 func TestMergesAddOnlyLimitsThatFit(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := func(first, n int) (out []bucket.Limit) {
-		for i := range n {
-			out = append(out, bucket.Limit{Name: fmt.Sprintf("l%02d", first+i), Capacity: 10_000, Amount: 1_000,
-				Period: 60_000})
-		}
-		return out
-	}
 	for own, want := range map[int]int{30: 32, 31: 32, 32: 32} { // without the meter
-		b := imageOf(now, limits(0, own), 0, 2, now)
-		other := imageOf(now, limits(50, 3), 1, 2, now)
+		b := imageOf(sampleNow, newRates(0, own), 0, 2, sampleNow)
+		other := imageOf(sampleNow, newRates(50, 3), 1, 2, sampleNow)
 		for i := range other.State.Slots {
 			other.State.Slots[i].Tokens = 1_000
 		}
-		writes := table.Merge(b, other, 1, now)
+		writes := Merge(b, other, 1, sampleNow)
 		after := applied(t, writes[1], b.Item())
 		check.Equal(t, len(decode(t, after).State.Slots)-1, want, "%d limits and 3 others", own)
 	}
@@ -231,25 +206,18 @@ func TestMergesAddOnlyLimitsThatFit(t *testing.T) {
 // A merge stores a new limit of the other shard completely: level, parameters, a counter from zero,
 // and held tokens.
 func TestMergesStoreNewLimitsCompletely(t *testing.T) {
-	const now = 1_700_000_000_000
-	rpm := bucket.Limit{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}
+	rpm := newRate("rpm", 60_000, 60_000)
 	tpm := bucket.Limit{Name: "tpm", Capacity: 80_000, Amount: 8_000, Period: 60_000}
 	for _, held := range []int64{0, 7_000} {
-		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, now)
+		b := imageOf(1, []bucket.Limit{rpm}, 0, 2, sampleNow)
 		other := b
-		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, now)
+		other.State = bucket.New([]bucket.Limit{rpm, tpm}, 1, 2, sampleNow)
 		i := other.State.Index("tpm")
 		other.State.Slots[i].Tokens, other.State.Slots[i].Held = 10_000, held
 		if held > 0 {
-			other.State.HeldUntil = now + 5000
+			other.State.HeldUntil = sampleNow + 5000
 		}
-		after := applied(t, table.Merge(b, other, 1, now)[1], b.Item())
-		got := decode(t, after)
-		j := got.State.Index("tpm")
-		if j < 0 {
-			t.Fatalf("the limit is missing: %v", after)
-		}
-		sl := got.State.Slots[j]
+		sl := slotNamed(decode(t, applied(t, Merge(b, other, 1, sampleNow)[1], b.Item())), "tpm")
 		if sl.Limit != tpm || sl.Tokens != 50_000 || sl.Used != 0 || sl.Held != held { // its own 40, and 10
 			t.Errorf("%+v, want 50 tokens, none taken, and %d held", sl, held)
 		}
@@ -259,19 +227,16 @@ func TestMergesStoreNewLimitsCompletely(t *testing.T) {
 // A shard without a refill instant, as another client may leave it, is split into two without one.
 // With an instant of zero, the new shard would refill since 1970.
 func TestSplitWithoutClockMintsNothing(t *testing.T) {
-	const now = 1_700_000_000_000
-	limits := []bucket.Limit{{Name: "rpm", Capacity: 60_000, Amount: 60_000, Period: 60_000}}
-	b := imageOf(0, limits, 0, 1, now)
+	limits := []bucket.Limit{newRate("rpm", 60_000, 60_000)}
+	b := imageOf(0, limits, 0, 1, sampleNow)
 	b.State.NoClock, b.State.RF = true, 0
 	b.State.Slots[b.State.Index("rpm")].Tokens = 10_000
-	writes := table.Split(b, now)
+	writes := Split(b, sampleNow)
 	held := int64(0)
 	before := b.Item()
 	delete(before, "rf")
 	for i, it := range []item.Item{before, nil} {
-		half := decode(t, applied(t, writes[i], it))
-		at := half.State.At(now)
-		held += at.Slots[at.Index("rpm")].Tokens
+		held += slotIn(decode(t, applied(t, writes[i], it)).State.At(sampleNow), "rpm").Tokens
 	}
 	check.Equal(t, held, 10_000, "the halves hold")
 }

@@ -257,15 +257,14 @@ func TestBucketsOfEightLimitsCostOneWriteUnit(t *testing.T) {
 	few.State.Slots = b.State.Slots[2:]
 	t.Logf("taken ahead of: %d bytes, with 6 limits %d; such a write costs %d and %d units", ahead, item.Size(few.Item()),
 		itemtest.WriteUnits(nil, b.Item()), itemtest.WriteUnits(nil, few.Item()))
-	check.Equal(t, itemtest.WriteUnits(nil, few.Item()), 1,
-		"write units of a bucket with 6 limits, all prefetched")
+	check.Equal(t, itemtest.WriteUnits(nil, few.Item()), 1, "write units of a bucket with 6 limits, all prefetched")
 	if full > 1024 {
 		t.Errorf("bucket of %d bytes costs %d write units", full, itemtest.WriteUnits(nil, b.Item()))
 	}
 }
 
 var sampleLimits = []bucket.Limit{
-	{Name: "rpm", Capacity: 100_000, Amount: 100_000, Period: 60_000},
+	newRate("rpm", 100_000, 60_000),
 	{Name: "tpm", Capacity: 20_000_000, Amount: 10_000_000, Period: 60_000},
 }
 
@@ -277,12 +276,12 @@ func num(s string) item.Value {
 func kinds() []bucket.Limit {
 	const second = 1000
 	return []bucket.Limit{
-		{Name: "budget", Capacity: 5 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@Asia/Tokyo"},
+		newQuota("budget", 5*bucket.Milli, "m0h0D1@Asia/Tokyo"),
 		{Name: "fly", Capacity: 20 * bucket.Milli, Period: 30 * second, InFlight: true},
 		{Name: "rpm", Capacity: 100 * bucket.Milli, Amount: 90 * bucket.Milli, Period: 60 * second,
 			Floors: "batch=40,free=60", Ahead: 2000},
 		{Name: "tpm", Capacity: 7 * bucket.Milli, Amount: 6 * bucket.Milli, Period: 60 * second, Soft: true},
-		{Name: "use", Capacity: 3 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "+3600"},
+		newQuota("use", 3*bucket.Milli, "+3600"),
 		{Name: "wk", Capacity: 4 * bucket.Milli, Period: bucket.QuotaPeriod, Reset: "m0h0D1@UTC", Soft: true},
 	}
 }

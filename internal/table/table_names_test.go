@@ -17,7 +17,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 )
 
-// An item under the key of another kind of record is refused.
 func TestRecordsNeedAKeyOfTheirKind(t *testing.T) {
 	kind := func(name string) string {
 		all, _, _ := strings.Cut(name, "_")
@@ -106,7 +105,6 @@ func addNames(out map[string]string, spec *ast.ValueSpec) {
 	}
 }
 
-// Every attribute has one name and one constant.
 func TestAttributeNamesAreUnique(t *testing.T) {
 	byName := map[string]string{}
 	all := attributeNames(t)

@@ -16,8 +16,8 @@ import (
 // quotaLimits are a rate and quotas of both kinds.
 var quotaLimits = []bucket.Limit{
 	sampleLimits[0],
-	{Name: "tpd", Capacity: 20_000_000, Period: bucket.QuotaPeriod, Reset: "m0h0@UTC"},
-	{Name: "tph", Capacity: 20_000_000, Period: bucket.QuotaPeriod, Reset: "+3600"},
+	newQuota("tpd", 20_000_000, "m0h0@UTC"),
+	newQuota("tph", 20_000_000, "+3600"),
 }
 
 // quotaWrites returns the writes that exist only for buckets with quotas.
@@ -201,8 +201,7 @@ func usageWrites(t *testing.T) []call {
 	last.At = ledger.PositionOf(sampleNow/1000, "20")
 	known.Moves = []ledger.Move{{Shard: 0, Counted: &last, To: at("20", 6_000)}}
 	seen, marks := u, ledger.MarksOf(first)
-	seen.Seen, seen.Moves = &marks, []ledger.Move{{Shard: 0, To: at("30", 9_000)},
-		{Shard: 1, To: at("31", 2_000)}}
+	seen.Seen, seen.Moves = &marks, []ledger.Move{{Shard: 0, To: at("30", 9_000)}, {Shard: 1, To: at("31", 2_000)}}
 	foreign := u
 	none := item.Item{item.AttrPK: first[item.AttrPK], item.AttrSK: first[item.AttrSK], "rpm": item.N(5)}
 	noMarks := ledger.MarksOf(none)

@@ -36,9 +36,8 @@ func TestEveryConditionCanRefuse(t *testing.T) {
 				t.Errorf("%s: write %d: held %v, %v on the item for which it was planned", c.name, i, ok, err)
 			}
 			all := conditions(condition(w))
-			if free := slices.Contains(unconditional, c.name); free != (len(all) == 0) {
-				t.Errorf("%s: write %d has %d conditions, unconditional: %v", c.name, i, len(all), free)
-			}
+			check.Equal(t, slices.Contains(unconditional, c.name), (len(all) == 0),
+				"%s: write %d has %d conditions, unconditional", c.name, i, len(all))
 			for j, cond := range all {
 				// Any other condition on the item's attributes implies existence.
 				text := without(w, cond)

@@ -80,8 +80,7 @@ func sampleImages(limits []bucket.Limit) map[string]Shard {
 	})
 	edit("no limits", func(b *Shard) { b.State.Slots = nil })
 	edit("more limits", func(b *Shard) {
-		b.State.Slots = append(b.State.Slots,
-			bucket.Slot{Limit: bucket.Limit{Name: "zzz", Capacity: 7000, Amount: 7000, Period: 1000}, Tokens: 7000, Used: 9000})
+		b.State.Slots = append(b.State.Slots, bucket.Slot{Limit: newRate("zzz", 7000, 1000), Tokens: 7000, Used: 9000})
 	})
 	edit("held", func(b *Shard) { hold(b, sampleNow+500) })
 	edit("split", func(b *Shard) { b.State.Shards, b.TTL = 2, 0 })
@@ -174,8 +173,7 @@ func allWrites(t *testing.T, limits []bucket.Limit) []call {
 	first.State.Shard, firstHeld.State.Shard, four.State.Shards, dated.TTL = 1, 1, 4, 1
 	third := four
 	third.State.Shard = 1
-	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs,
-		Now: now}
+	cold := Add{Room: 50, Namespace: "ns", Entity: "key-1", Resource: "gpt", Shards: 1, Costs: n.Costs, Now: now}
 	if drain, ok := Drain(used, now+60_000, now); ok { // quotas cannot be drained
 		calls = append(calls, one("drain", drain, used.Item()))
 	}
