@@ -3,8 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -118,48 +116,43 @@ func (n *Namespace) MoveEntity(ctx context.Context, id, parent string) (Entity, 
 		return Entity{}, err
 	}
 	var moved config.Entity
-	for range callAttempts {
-		if moved, err = n.move(ctx, id, parent); !errors.Is(err, errChanged) {
-			break
+	err = untilHeld(func() error {
+		stored, e, err := n.existing(ctx, id)
+		if err != nil {
+			return err
 		}
-	}
+		e.Parent, e.Cascade = parent, e.Cascade && parent != ""
+		move := e.Move()
+		move.If = conditionOn(stored)
+		moved = e
+		return n.tryEntity(ctx, e, entitySet(e, ledger.ActionEntityUpdated), move)
+	})
 	if err != nil {
 		return Entity{}, fail(err, "move entity %q", id)
 	}
 	return entityOf(moved), fail(n.adopt(ctx, id), "move entity %q: its buckets", id)
 }
 
-// errChanged says that an entity has changed since it was read: it is to be read again.
-var errChanged = fmt.Errorf("the entity: %w", ErrBusy)
-
-// move stores another parent of an entity, while all of the entity is what it was.
-func (n *Namespace) move(ctx context.Context, id, parent string) (config.Entity, error) {
-	stored, e, err := n.existing(ctx, id)
-	if err != nil {
-		return e, err
-	}
-	e.Parent, e.Cascade = parent, e.Cascade && parent != ""
-	move := e.Move()
-	move.If = conditionOn(stored)
-	return e, n.writeEntity(ctx, e, entitySet(e, ledger.ActionEntityUpdated), move, errChanged)
-}
-
-// writeEntity stores an entity on the condition that its ancestors are those that
-// were looked at. taken is the error if the entity itself is in the way.
+// writeEntity stores an entity. taken is the error if the entity itself is in the way.
 func (n *Namespace) writeEntity(
 	ctx context.Context, e config.Entity, record ledger.Audit, write item.Write, taken error,
 ) error {
 	return untilHeld(func() error {
-		checks, err := n.ancestors(ctx, e)
-		if err != nil {
-			return err
-		}
-		err = n.transactRecorded(ctx, record, append([]item.Write{write}, checks...)...)
+		err := n.tryEntity(ctx, e, record, write)
 		if reasons, raced := refused(err); raced && reasons[0].Refused {
 			return taken
 		}
 		return err
 	})
+}
+
+// tryEntity stores an entity once, on the condition that its ancestors are those that it reads.
+func (n *Namespace) tryEntity(ctx context.Context, e config.Entity, record ledger.Audit, write item.Write) error {
+	checks, err := n.ancestors(ctx, e)
+	if err != nil {
+		return err
+	}
+	return n.transactRecorded(ctx, record, append([]item.Write{write}, checks...)...)
 }
 
 // maxAncestors bounds how many generations an entity may have above it. Only a few

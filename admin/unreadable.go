@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
 	"github.com/zeroae/zae-limiter-go/internal/item"
@@ -21,19 +22,16 @@ func (n *Namespace) removeBucket(ctx context.Context, entity, resource string) e
 		if err != nil || readable {
 			return err
 		}
-		for len(shards)+2 > item.MaxTransactItems { // with the event, and the check of the namespace
-			some := shards[len(shards)-item.MaxTransactItems/2:]
-			keys := make([]item.Key, len(some))
-			for i, it := range some {
-				keys[i] = item.KeyOf(it)
-			}
-			if _, err := n.calls.remove(ctx, keys...); err != nil { // the highest first, shard 0 last
-				return err
-			}
-			shards = shards[:len(shards)-len(some)]
+		together := min(len(shards), item.MaxTransactItems-2) // with the event, and the check of the namespace
+		var keys []item.Key
+		for _, it := range slices.Backward(shards[together:]) { // the highest first, shard 0 last
+			keys = append(keys, item.KeyOf(it))
+		}
+		if _, err := n.calls.remove(ctx, keys...); err != nil {
+			return err
 		}
 		var writes []item.Write
-		for _, it := range shards {
+		for _, it := range shards[:together] {
 			writes = append(writes, table.Discard(it))
 		}
 		return n.transactRecorded(ctx, n.bucketLevels(Scope{entity, resource}, ledger.ActionBucketReset, nil), writes...)

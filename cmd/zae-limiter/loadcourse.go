@@ -20,22 +20,21 @@ type course struct {
 func courseOf(a loadcheck.Account, page loadcheck.Page, begin int64, apart time.Duration) course {
 	c := course{entity: a.Entity, limit: a.Limit}
 	rules := loadcheck.InForce(page.Seen)
-	// largest returns the largest value among some rules.
-	largest := func(of func(loadcheck.Rule) float64, in func(loadcheck.Rule) bool) (most float64) {
+	capacity := func(at int64) (most float64) {
 		for _, r := range rules {
-			if in(r) {
-				most = max(most, of(r))
+			if r.From <= at && at <= r.To {
+				most = max(most, float64(r.Capacity))
 			}
 		}
 		return most
 	}
-	capacity := func(at int64) float64 {
-		return largest(func(r loadcheck.Rule) float64 { return float64(r.Capacity) },
-			func(r loadcheck.Rule) bool { return r.From <= at && at <= r.To })
-	}
-	rate := func(from, to int64) float64 {
-		return largest(func(r loadcheck.Rule) float64 { return float64(r.Amount) / float64(r.Period) },
-			func(r loadcheck.Rule) bool { return r.From < to && from < r.To })
+	rate := func(from, to int64) (most float64) {
+		for _, r := range rules {
+			if r.From < to && from < r.To {
+				most = max(most, float64(r.Amount)/float64(r.Period))
+			}
+		}
+		return most
 	}
 	full, refilled := capacity(begin), rate(begin, begin+1)*float64(apart.Milliseconds())
 	admitted, last := 0.0, begin
