@@ -1,9 +1,10 @@
 package table
 
 import (
-	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"sync"
 	"sync/atomic"
+
+	"github.com/zeroae/zae-limiter-go/internal/layout"
 )
 
 // Attributes of bucket items, besides the limits' own. The stream decoder compares these names byte
