@@ -106,20 +106,64 @@ func (slots) share(whole int64, shard, _ int) int64 {
 
 func (slots) divides(_ Limit, count int) bool { return count == 1 }
 
-func (slots) gain(s State, i int, _, _, to int64) Gain { return Gain{Credit: s.freed(i, to)} }
+// gain is what comes back by an instant without give-backs: the slots of epochs that are over then.
+func (slots) gain(s State, i int, _, _, to int64) Gain {
+	sl := s.Slots[i]
+	return Gain{Credit: SubSat(SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.EpochAt(to))), sl.Tokens)}
+}
 
 func (slots) wait(s State, i int, _, from, need int64) int64 { return s.untilFreed(i, from, need) }
 
-// pass uses the clock itself: the instant of the state may be ahead of it.
+// pass brings the slots into the epoch that holds the present instant, or leaves them where they are
+// if that is later already. It uses the clock itself: the instant of the state may be ahead of it.
 func (slots) pass(s State, i int, by passing) {
 	sl := &s.Slots[i]
-	sl.pass(s.share(&sl.Limit).Capacity, by.now)
+	if sl.Astray(by.now) { // all that is at work counts in the present epoch
+		busy, epoch := sl.busy(sl.Epoch()), sl.EpochAt(by.now)
+		sl.Taken, sl.End = Taken{}, sl.EndOf(epoch)
+		sl.Taken[EpochSlot(epoch)] = busy
+	}
+	for e, now := sl.Epoch(), sl.EpochAt(by.now); e < now; e++ {
+		if now-e > epochs {
+			sl.Taken, sl.End = Taken{}, sl.EndOf(now)
+			break
+		}
+		sl.Taken[EpochSlot(e+2)] = 0 // it was the count of e-1
+		sl.End = sl.EndOf(e + 1)
+	}
+	*sl = sl.Levelled(s)
 }
 
-func (slots) take(sl *Slot, cost int64) { sl.take(cost) }
+// take counts a cost in the present epoch. A give-back lowers this count first, then the count of
+// the epoch before.
+func (slots) take(sl *Slot, cost int64) {
+	sl.Tokens = SubSat(sl.Tokens, cost)
+	now, before := &sl.Taken[EpochSlot(sl.Epoch())], &sl.Taken[EpochSlot(sl.Epoch()-1)]
+	if *now = AddSat(*now, cost); *now < 0 {
+		*before, *now = max(0, AddSat(*before, *now)), 0
+	}
+}
 
+// adopt leaves slots at work until their epochs would have ended, in the first new epoch that lasts
+// as long. So limits that alternate do not keep them for ever.
 func (slots) adopt(s State, i int, want Limit) {
-	s.Slots[i].change(want, s.share(&want).Capacity, s.RF)
+	sl := &s.Slots[i]
+	was := *sl
+	if sl.Limit = want; was.Period != want.Period {
+		lasts := func(end int64) int64 { return (end-1)/want.Period + 1 - 2 } // the epoch of slots that count until an end
+		old, now := lasts(was.End), lasts(was.End+was.Period)
+		epoch := want.EpochAt(s.RF)
+		if was.Taken.Of(was.Epoch()-1) > 0 {
+			epoch = max(epoch, old)
+		}
+		if was.Taken.Of(was.Epoch()) > 0 {
+			epoch = max(epoch, now)
+		}
+		sl.Taken, sl.End = Taken{}, want.EndOf(epoch)
+		sl.Taken[EpochSlot(max(old, epoch-1))] = was.Taken.Of(was.Epoch() - 1)
+		sl.Taken[EpochSlot(max(now, epoch-1))] += was.Taken.Of(was.Epoch())
+	}
+	*sl = sl.Levelled(s)
 }
 
 // give puts nothing in: slots are there when their holders are done.
@@ -141,73 +185,10 @@ func (slots) empty(s State, i int) {
 	*sl = sl.Levelled(s)
 }
 
-// pass brings a limit of slots of a capacity into the epoch that holds an instant, or leaves it
-// where it is if that is later already.
-func (sl *Slot) pass(capacity, now int64) {
-	if sl.Astray(now) {
-		sl.gather(sl.EpochAt(now))
-	}
-	for e, now := sl.Epoch(), sl.EpochAt(now); e < now; e++ {
-		if now-e > epochs {
-			sl.Taken, sl.End = Taken{}, sl.EndOf(now)
-			break
-		}
-		sl.Taken[EpochSlot(e+2)] = 0 // it was the count of e-1
-		sl.End = sl.EndOf(e + 1)
-	}
-	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
-}
-
-// gather counts everything that is at work in one epoch.
-func (sl *Slot) gather(epoch int64) {
-	busy := sl.busy(sl.Epoch())
-	sl.Taken, sl.End = Taken{}, sl.EndOf(epoch)
-	sl.Taken[EpochSlot(epoch)] = busy
-}
-
-// take counts a cost in the present epoch. A give-back lowers this count first, then the count of
-// the epoch before.
-func (sl *Slot) take(cost int64) {
-	sl.Tokens = SubSat(sl.Tokens, cost)
-	now, before := &sl.Taken[EpochSlot(sl.Epoch())], &sl.Taken[EpochSlot(sl.Epoch()-1)]
-	if *now = AddSat(*now, cost); *now < 0 {
-		*before, *now = max(0, AddSat(*before, *now)), 0
-	}
-}
-
 // Levelled returns a limit of slots with its level computed from Taken, on the shard of a state.
 func (sl Slot) Levelled(s State) Slot {
 	sl.Tokens = SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.Epoch()))
 	return sl
-}
-
-// change replaces one limit of slots by another of a capacity. Slots at work stay so until their
-// epochs would have ended, in the first new epoch that lasts as long. So limits that alternate do
-// not keep them for ever.
-func (sl *Slot) change(want Limit, capacity, at int64) {
-	was := *sl
-	if sl.Limit = want; was.Period != want.Period {
-		lasts := func(end int64) int64 { return (end-1)/want.Period + 1 - 2 } // the epoch of slots that count until an end
-		old, now := lasts(was.End), lasts(was.End+was.Period)
-		epoch := want.EpochAt(at)
-		if was.Taken.Of(was.Epoch()-1) > 0 {
-			epoch = max(epoch, old)
-		}
-		if was.Taken.Of(was.Epoch()) > 0 {
-			epoch = max(epoch, now)
-		}
-		sl.Taken, sl.End = Taken{}, want.EndOf(epoch)
-		sl.Taken[EpochSlot(max(old, epoch-1))] = was.Taken.Of(was.Epoch() - 1)
-		sl.Taken[EpochSlot(max(now, epoch-1))] += was.Taken.Of(was.Epoch())
-	}
-	sl.Tokens = SubSat(capacity, sl.busy(sl.Epoch()))
-}
-
-// freed is the level that a limit of slots gains by an instant without give-backs: the slots of
-// epochs that are over then.
-func (s State) freed(i int, at int64) int64 {
-	sl := s.Slots[i]
-	return SubSat(SubSat(s.share(&sl.Limit).Capacity, sl.busy(sl.EpochAt(at))), sl.Tokens)
 }
 
 // untilFreed returns how long after an instant a limit of slots has a need at the latest, if

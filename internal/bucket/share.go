@@ -1,5 +1,7 @@
 package bucket
 
+import "math/bits"
+
 // Share returns the part of whole that shard has when the bucket has shards shards, by repeated
 // halving. At every doubling of n to 2n, shard k keeps the larger half and shard k+n gets the
 // smaller one. Each shard computes its share from its own id and count. The shares of all existing
@@ -121,10 +123,4 @@ func SplitParent(shard int) int { return shard &^ highBit(shard) }
 func CountWith(shard int) int { return max(2*highBit(shard), 1) }
 
 // highBit returns the highest power of two in n, 0 for 0.
-func highBit(n int) int {
-	b := 0
-	for i := 1; i <= n; i *= 2 {
-		b = i
-	}
-	return b
-}
+func highBit(n int) int { return 1 << bits.Len(uint(n)) >> 1 }
