@@ -98,6 +98,14 @@ func (s *scanner) word() []byte {
 	return rest[:n]
 }
 
+// value reads a value of any kind as written.
+func (s *scanner) value() []byte {
+	s.peek()
+	start := s.pos
+	s.skip()
+	return s.data[start:s.pos]
+}
+
 // skip moves over a value of any kind.
 func (s *scanner) skip() {
 	for depth := 0; ; {

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -12,21 +11,15 @@ func (d *decoder) windowPart(name []byte) {
 	w := &d.out.Tumbling
 	switch string(name) {
 	case "window":
-		isObject := d.s.peek() == '{'
-		start := d.s.pos
-		if d.s.skip(); isObject {
-			w.On, w.Length = true, length(d.s.data[start:d.s.pos])
+		if value := d.s.value(); value[0] == '{' {
+			w.On, w.Length = true, length(value)
 		}
 	case "state":
-		isObject := d.s.peek() == '{'
-		start := d.s.pos
-		if d.s.skip(); isObject {
-			w.State = d.s.data[start:d.s.pos]
+		if value := d.s.value(); value[0] == '{' {
+			w.State = value
 		}
 	case "isFinalInvokeForWindow", "isWindowTerminatedEarly":
-		start := d.s.pos
-		d.s.skip()
-		w.Final = w.Final || string(bytes.TrimSpace(d.s.data[start:d.s.pos])) == "true"
+		w.Final = string(d.s.value()) == "true" || w.Final
 	default:
 		d.s.skip()
 	}

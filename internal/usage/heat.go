@@ -68,7 +68,7 @@ func lively(changes []*stream.Change) bool {
 		if c.Operation == stream.Remove || i < 0 {
 			continue
 		}
-		if s := c.Created - mod(c.Created, 1000); s != second {
+		if s := floor(c.Created, 1000); s != second {
 			second, taken = s, 0
 		}
 		n := max(c.Metered, bucket.WCUPerWrite)
@@ -99,7 +99,7 @@ func busy(changes []*stream.Change, shards int) bool {
 		if c.New.State.Shards != shards || i < 0 {
 			continue
 		}
-		if s := c.Created - mod(c.Created, 1000); s != second {
+		if s := floor(c.Created, 1000); s != second {
 			second, taken, first, last = s, 0, 0, 0
 		}
 		taken = bucket.AddSat(taken, c.Metered)
@@ -134,7 +134,6 @@ func exhausted(c *stream.Change) bool {
 func metered(s bucket.State, at int64) int64 {
 	i := s.Index(bucket.WCU)
 	wcu := s.Slots[i]
-	second := at - mod(at, 1000)
-	gain := bucket.Refill(wcu.Tokens, wcu.Rest, s.Rate(i), max(0, second-s.RF))
+	gain := bucket.Refill(wcu.Tokens, wcu.Rest, s.Rate(i), max(0, floor(at, 1000)-s.RF))
 	return bucket.AddSat(wcu.Tokens, gain.Credit)
 }

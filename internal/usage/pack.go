@@ -74,25 +74,18 @@ const (
 	runMoved // To has other limits than From
 )
 
+// flag returns a bit that is on, and else 0.
+func flag(on bool, bit byte) byte {
+	if on {
+		return bit
+	}
+	return 0
+}
+
 func (w *packer) part(p *Part) {
 	w.key(p.Namespace, p.Resource, p.Entity)
-	var flags byte
-	if p.Clock >= p.Start {
-		flags |= partFresh
-	}
-	if p.Follows != 0 {
-		flags |= partFollows
-	}
-	if len(p.Runs) != 1 {
-		flags |= partManyRuns
-	}
-	if p.Shard != 0 {
-		flags |= partSharded
-	}
-	if p.Birth != 0 {
-		flags |= partBirth
-	}
-	w.b = append(w.b, flags)
+	w.b = append(w.b, flag(p.Clock >= p.Start, partFresh)|flag(p.Follows != 0, partFollows)|
+		flag(len(p.Runs) != 1, partManyRuns)|flag(p.Shard != 0, partSharded)|flag(p.Birth != 0, partBirth))
 	if p.Shard != 0 {
 		w.uint(uint64(p.Shard))
 	}
@@ -113,22 +106,11 @@ func (w *packer) part(p *Part) {
 }
 
 func (w *packer) run(r *Run) {
-	var flags byte
-	set := func(on bool, bit byte) {
-		if on {
-			flags |= bit
-		}
-	}
 	toFirst, near := r.First.Since(w.at)
 	toLast, nearer := r.Last.Since(r.First)
 	same := sameLimits(r.From, r.To)
-	set(r.Born, runBorn)
-	set(r.Gone, runGone)
-	set(r.Wide, runWide)
-	set(r.FromGen != r.ToGen, runLives)
-	set(!near || !nearer, runFar)
-	set(!same, runMoved)
-	w.b = append(w.b, flags, r.FromGen)
+	w.b = append(w.b, flag(r.Born, runBorn)|flag(r.Gone, runGone)|flag(r.Wide, runWide)|
+		flag(r.FromGen != r.ToGen, runLives)|flag(!near || !nearer, runFar)|flag(!same, runMoved), r.FromGen)
 	if r.FromGen != r.ToGen {
 		w.b = append(w.b, r.ToGen)
 	}

@@ -41,23 +41,16 @@ func cut[T any](from *[]T, n int) []T {
 
 func (r *unpacker) fail() { r.bad, r.b = true, nil }
 
-func (r *unpacker) uint() uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[size:]
-	return n
-}
+func (r *unpacker) uint() uint64 { return number(r, binary.Uvarint) }
+func (r *unpacker) int() int64   { return number(r, binary.Varint) }
 
-func (r *unpacker) int() int64 {
-	n, size := binary.Varint(r.b)
+func number[N any](r *unpacker, read func([]byte) (N, int)) (n N) {
+	n, size := read(r.b)
 	if size <= 0 {
 		r.fail()
-		return 0
+	} else {
+		r.b = r.b[size:]
 	}
-	r.b = r.b[size:]
 	return n
 }
 

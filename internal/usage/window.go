@@ -45,10 +45,8 @@ const (
 // instant on a boundary belongs to the window that starts there.
 func (w Window) Start(ms int64) int64 {
 	switch w {
-	case Hourly:
-		return ms - mod(ms, hourMillis)
-	case Daily:
-		return ms - mod(ms, dayMillis)
+	case Hourly, Daily:
+		return floor(ms, w.End(0))
 	case Monthly:
 		t := time.UnixMilli(ms).UTC()
 		return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC).UnixMilli()
@@ -82,23 +80,10 @@ func Expiry(now, start int64, until Window, days int) int64 {
 // Part returns the start of a window in the form used in keys. The forms differ by kind, so an hour
 // and a day with the same start are two snapshots: 2024-01-01T00:00:00Z, 2024-01-01, 2024-01.
 func (w Window) Part(start int64) string {
-	t := time.UnixMilli(start).UTC()
-	switch w {
-	case Hourly:
-		return t.Format("2006-01-02T15:04:05Z")
-	case Daily:
-		return t.Format("2006-01-02")
-	case Monthly:
-		return t.Format("2006-01")
-	}
-	panic("usage: bug: unknown window " + string(w))
+	return time.UnixMilli(start).UTC().Format(parts[w])
 }
 
-// mod returns the remainder, which is never negative.
-func mod(a, b int64) int64 {
-	if m := a % b; m >= 0 {
-		return m
-	} else {
-		return m + b
-	}
-}
+var parts = map[Window]string{Hourly: "2006-01-02T15:04:05Z", Daily: time.DateOnly, Monthly: "2006-01"}
+
+// floor returns the greatest multiple of n that is not above a number, also below zero.
+func floor(a, n int64) int64 { return a - (a%n+n)%n }
