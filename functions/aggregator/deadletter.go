@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/zeroae/zae-limiter-go/streams"
@@ -16,20 +15,14 @@ type putter interface {
 	PutObject(ctx context.Context, in *s3.PutObjectInput, opts ...func(*s3.Options)) (*s3.PutObjectOutput, error)
 }
 
-// deadLetters stores malformed records completely in S3.
-type deadLetters struct {
-	s3     putter
-	bucket string
-}
-
-// keep stores one malformed record; the client's retries end with ctx.
-func (d *deadLetters) keep(ctx context.Context, o streams.Object) error {
-	_, err := d.s3.PutObject(ctx, &s3.PutObjectInput{
-		Bucket:          aws.String(d.bucket),
-		Key:             aws.String(o.Key),
-		Body:            bytes.NewReader(o.Body),
-		ContentType:     aws.String(o.ContentType),
-		ContentEncoding: aws.String(o.ContentEncoding),
-	})
-	return err
+// keepIn returns a function that stores malformed records completely in a bucket. The client's
+// retries end with its context.
+func keepIn(bucket string, client putter) func(context.Context, streams.Object) error {
+	return func(ctx context.Context, o streams.Object) error {
+		_, err := client.PutObject(ctx, &s3.PutObjectInput{
+			Bucket: &bucket, Key: &o.Key, Body: bytes.NewReader(o.Body),
+			ContentType: &o.ContentType, ContentEncoding: &o.ContentEncoding,
+		})
+		return err
+	}
 }

@@ -75,7 +75,7 @@ func options(getenv func(string) string, log *slog.Logger) (streams.Options, err
 		o.Alert = to.send
 	}
 	if conf.DeadLetterBucketName != "" {
-		o.Keep = (&deadLetters{s3: s3.NewFromConfig(cfg), bucket: conf.DeadLetterBucketName}).keep
+		o.Keep = keepIn(conf.DeadLetterBucketName, s3.NewFromConfig(cfg))
 	}
 	return o, nil
 }

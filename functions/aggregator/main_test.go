@@ -163,16 +163,16 @@ func TestMalformedRecordsGoToTheDeadLetterBucket(t *testing.T) {
 	o := streams.Object{Key: "malformed/1.jsonl.gz", Body: []byte("packed"), ContentType: "application/x-ndjson",
 		ContentEncoding: "gzip"}
 	b := &bucket{}
-	d := &deadLetters{s3: b, bucket: "dead-letters"}
-	check.Must(t, d.keep(t.Context(), o))
+	keep := keepIn("dead-letters", b)
+	check.Must(t, keep(t.Context(), o))
 	if *b.in.Bucket != "dead-letters" || *b.in.Key != o.Key || b.body != "packed" ||
 		*b.in.ContentType != o.ContentType || *b.in.ContentEncoding != o.ContentEncoding {
 		t.Errorf("put %+v with body %q", b.in, b.body)
 	}
-	if b.fail = errors.New("down"); !errors.Is(d.keep(t.Context(), o), b.fail) {
+	if b.fail = errors.New("down"); !errors.Is(keep(t.Context(), o), b.fail) {
 		t.Error("a failure is not reported")
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	check.Is(t, d.keep(over, o), context.Canceled, "after the end")
+	check.Is(t, keep(over, o), context.Canceled, "after the end")
 }

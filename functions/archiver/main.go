@@ -23,7 +23,7 @@ func main() { start.Function("archiver", newHandler) }
 // newHandler validates the environment, and builds everything that lives as long as the process. It
 // does not call S3.
 func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) {
-	conf, err := function.ArchiverFromEnv(getenv)
+	bucket, err := function.ArchiveFromEnv(getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func newHandler(getenv func(string) string, log *slog.Logger) (*handler, error) 
 	}
 	return &handler{
 		store:    newClient(cfg),
-		bucket:   conf.BucketName,
+		bucket:   bucket,
 		function: function.Name(getenv, "archiver"),
 		log:      log,
 		metrics:  start.Metrics(getenv, os.Stdout),

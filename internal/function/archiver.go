@@ -2,20 +2,12 @@ package function
 
 import "fmt"
 
-// Archiver is the configuration of functions/archiver. Its zero value is not
-// valid.
-type Archiver struct {
-	// BucketName is the S3 bucket for archive objects.
-	BucketName string
-}
-
-// ArchiverFromEnv reads the configuration of functions/archiver from the environment through
-// getenv. The error names the variable, its value and the accepted values.
-func ArchiverFromEnv(getenv func(string) string) (Archiver, error) {
-	name := getenv(EnvArchiveBucketName)
-	if !isBucketName(name) {
-		return Archiver{}, fmt.Errorf("%s=%q: want the name of an S3 bucket: 3 to 63 lower-case letters, "+
-			"digits, dots and hyphens, first and last a letter or digit", EnvArchiveBucketName, name)
+// ArchiveFromEnv reads the name of the S3 bucket for archive objects. The error names the variable, its
+// value and the accepted values.
+func ArchiveFromEnv(getenv func(string) string) (bucket string, err error) {
+	if bucket = getenv(EnvArchiveBucketName); !isBucketName(bucket) {
+		return "", fmt.Errorf("%s=%q: want the name of an S3 bucket: 3 to 63 lower-case letters, "+
+			"digits, dots and hyphens, first and last a letter or digit", EnvArchiveBucketName, bucket)
 	}
-	return Archiver{BucketName: name}, nil
+	return bucket, nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestArchiverFromEnv(t *testing.T) {
+func TestArchiveFromEnv(t *testing.T) {
 	for _, c := range []struct {
 		value string
 		ok    bool
@@ -32,15 +32,15 @@ func TestArchiverFromEnv(t *testing.T) {
 		{"s3://audit", false},
 		{"audit\n", false},
 	} {
-		got, err := ArchiverFromEnv(func(name string) string {
+		got, err := ArchiveFromEnv(func(name string) string {
 			if name == EnvArchiveBucketName {
 				return c.value
 			}
 			return "unrelated"
 		})
 		if c.ok {
-			if err != nil || got.BucketName != c.value {
-				t.Errorf("%q: %+v, %v", c.value, got, err)
+			if err != nil || got != c.value {
+				t.Errorf("%q: %q, %v", c.value, got, err)
 			}
 			continue
 		}

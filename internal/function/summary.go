@@ -103,18 +103,26 @@ type Metric struct {
 	Unit  string // a CloudWatch unit; empty means Count
 }
 
+// figures returns all figures, in their order in both lines.
+func (s Summary) figures() []Metric {
+	out := []Metric{
+		{Name: MetricRecords, Log: "records", Value: int64(s.Records)},
+		{Name: MetricChanges, Log: "changes", Value: int64(s.Changes)},
+		{Name: MetricMalformed, Log: "malformed", Value: int64(s.Malformed)},
+		{Name: MetricWrites, Log: "writes", Value: int64(s.Writes)},
+		{Name: MetricWritesFailed, Log: "failed", Value: int64(s.WritesFailed)},
+		{Name: MetricElapsedMs, Log: "elapsed_ms", Value: s.ElapsedMs},
+	}
+	if s.IteratorAgeMs >= 0 {
+		out = append(out, Metric{Name: MetricIteratorAgeMs, Value: s.IteratorAgeMs})
+	}
+	return append(out, s.More...)
+}
+
 // LogAttrs returns the attributes of the summary line. The resume point is included only if the
 // batch must be resumed.
-func (s Summary) LogAttrs() []slog.Attr {
-	attrs := []slog.Attr{
-		slog.Int("records", s.Records),
-		slog.Int("changes", s.Changes),
-		slog.Int("malformed", s.Malformed),
-		slog.Int("writes", s.Writes),
-		slog.Int("failed", s.WritesFailed),
-		slog.Int64("elapsed_ms", s.ElapsedMs),
-	}
-	for _, m := range s.More {
+func (s Summary) LogAttrs() (attrs []slog.Attr) {
+	for _, m := range s.figures() {
 		if m.Log != "" {
 			attrs = append(attrs, slog.Int64(m.Log, m.Value))
 		}
@@ -130,19 +138,7 @@ func (s Summary) LogAttrs() []slog.Attr {
 // is in it; [Published] ones are also declared as metrics. The same summary and
 // instant always give the same bytes.
 func WriteMetrics(w io.Writer, function string, nowMs int64, s Summary) error {
-	figures := []Metric{
-		{Name: MetricRecords, Value: int64(s.Records)},
-		{Name: MetricChanges, Value: int64(s.Changes)},
-		{Name: MetricMalformed, Value: int64(s.Malformed)},
-		{Name: MetricWrites, Value: int64(s.Writes)},
-		{Name: MetricWritesFailed, Value: int64(s.WritesFailed)},
-		{Name: MetricElapsedMs, Value: s.ElapsedMs},
-	}
-	if s.IteratorAgeMs >= 0 {
-		figures = append(figures, Metric{Name: MetricIteratorAgeMs, Value: s.IteratorAgeMs})
-	}
-	figures = append(figures, s.More...)
-	if _, err := w.Write(metricLine(function, nowMs, figures)); err != nil {
+	if _, err := w.Write(metricLine(function, nowMs, s.figures())); err != nil {
 		return fmt.Errorf("write metrics of %q: %w", function, err)
 	}
 	return nil

@@ -17,12 +17,9 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 )
 
-// Build builds a handler for [lambda.Start] from the environment. It makes no calls.
-type Build[H any] func(getenv func(string) string, log *slog.Logger) (H, error)
-
-// Function runs the named function. It never returns: an error of build is logged and ends the
-// process.
-func Function[H any](name string, build Build[H]) {
+// Function runs the named function. build builds a handler for [lambda.Start] from the environment,
+// without any calls. Function never returns: an error of build is logged and ends the process.
+func Function[H any](name string, build func(getenv func(string) string, log *slog.Logger) (H, error)) {
 	log := lambdacontext.NewLogger()
 	h, err := build(os.Getenv, log)
 	if err != nil {
