@@ -1,6 +1,7 @@
 package limitertable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (s Spec) Check(d Description) error {
 	var out []string
 	differ := func(what, is, want string) {
 		if is != want {
-			out = append(out, fmt.Sprintf("%s: is %s, must be %s", what, or(is), or(want)))
+			out = append(out, fmt.Sprintf("%s: is %s, must be %s", what, cmp.Or(is, "off"), cmp.Or(want, "off")))
 		}
 	}
 	differ("key", key(d.Spec.KeySchema, d.Spec.Attributes), key(s.KeySchema, s.Attributes))
@@ -132,13 +133,6 @@ func (s Spec) Check(d Description) error {
 		return nil
 	}
 	return &DiffError{Table: d.Name, Diffs: out}
-}
-
-func or(s string) string {
-	if s == "" {
-		return "off"
-	}
-	return s
 }
 
 // key renders a key as "PK:S HASH, SK:S RANGE".

@@ -2,9 +2,7 @@ package streams
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -19,12 +17,8 @@ var errNowhere = errors.New("malformed record: nothing is configured to keep it 
 func kept(malformed []stream.Malformed) []archive.Object {
 	var b archive.Batch
 	for _, m := range malformed {
-		a := archive.Malformed{Reason: m.Reason, Record: json.RawMessage(m.Raw), Sequence: m.Sequence}
-		if m.Created > 0 {
-			t := time.UnixMilli(m.Created).UTC()
-			a.Day = archive.Day{Year: t.Year(), Month: t.Month(), Date: t.Day()}
-		}
-		b.Malformed = append(b.Malformed, a)
+		b.Malformed = append(b.Malformed, archive.Malformed{Reason: m.Reason, Record: m.Raw, Sequence: m.Sequence,
+			Day: archive.Created(m.Created)})
 	}
 	return b.Objects()
 }

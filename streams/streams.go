@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,26 +170,17 @@ func (o *Options) setDefaults() {
 	if o.Thresholds == nil {
 		o.Thresholds = function.DefaultThresholds()
 	}
-	byDefault(&o.SnapshotTTLDays, function.DefaultSnapshotTTLDays)
-	byDefault(&o.MaxShards, function.DefaultMaxShards)
-	byDefault(&o.MergeAfter, function.DefaultMergeAfter*time.Second)
-	byDefault(&o.Concurrency, function.DefaultWriteConcurrency)
-	byDefault(&o.Name, "aggregator")
+	o.SnapshotTTLDays = cmp.Or(o.SnapshotTTLDays, function.DefaultSnapshotTTLDays)
+	o.MaxShards = cmp.Or(o.MaxShards, function.DefaultMaxShards)
+	o.MergeAfter = cmp.Or(o.MergeAfter, function.DefaultMergeAfter*time.Second)
+	o.Concurrency = cmp.Or(o.Concurrency, function.DefaultWriteConcurrency)
+	o.Name = cmp.Or(o.Name, "aggregator")
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	if o.Metrics == nil {
 		o.Metrics = io.Discard
-	}
-}
-
-func byDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

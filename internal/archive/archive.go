@@ -106,6 +106,14 @@ func dayOf(t time.Time) Day {
 	return Day{y, m, d}
 }
 
+// Created returns the day of a record's creation, epoch milliseconds; 0 is unknown.
+func Created(ms int64) Day {
+	if ms == 0 {
+		return Day{}
+	}
+	return dayOf(time.UnixMilli(ms))
+}
+
 // prefix returns the day as key prefix, with the trailing slash. Readers partition by it.
 func (d Day) prefix() string {
 	if d == (Day{}) {

@@ -80,11 +80,8 @@ func (b *Batch) add(position int, raw json.RawMessage) {
 	}
 	switch {
 	case err != nil:
-		m := Malformed{Reason: err.Error(), Record: raw, Sequence: r.Dynamodb.SequenceNumber, position: position}
-		if created > 0 {
-			m.Day = dayOf(time.UnixMilli(created))
-		}
-		b.Malformed = append(b.Malformed, m)
+		b.Malformed = append(b.Malformed, Malformed{Reason: err.Error(), Record: raw, Day: Created(created),
+			Sequence: r.Dynamodb.SequenceNumber, position: position})
 	case mine:
 		e.position = position
 		b.Events = append(b.Events, e)
@@ -203,7 +200,7 @@ func (e *Event) file(createdMs int64) error {
 	if createdMs == 0 {
 		return errors.New("neither timestamp nor ApproximateCreationDateTime is a valid instant")
 	}
-	e.Day, e.DayFromRecord = dayOf(time.UnixMilli(createdMs)), true
+	e.Day, e.DayFromRecord = Created(createdMs), true
 	return nil
 }
 

@@ -21,8 +21,10 @@ const (
 )
 
 type (
-	existsCond  struct{ attr string }
-	absentCond  struct{ attr string }
+	storedCond struct {
+		attr   string
+		absent bool
+	}
 	compareCond struct {
 		attr string
 		op   Op
@@ -37,10 +39,10 @@ type (
 )
 
 // Exists holds when the item has the attribute.
-func Exists(attr string) Cond { return existsCond{attr} }
+func Exists(attr string) Cond { return storedCond{attr, false} }
 
 // Absent holds when the item lacks the attribute, or there is no item.
-func Absent(attr string) Cond { return absentCond{attr} }
+func Absent(attr string) Cond { return storedCond{attr, true} }
 
 // Compare holds when the attribute exists, has the type of v and compares to it accordingly.
 func Compare(attr string, op Op, v Value) Cond { return &compareCond{attr, op, v} }
@@ -62,8 +64,7 @@ func All(c ...Cond) Cond { return allCond(c) }
 // Any holds when at least one condition does.
 func Any(c ...Cond) Cond { return anyCond(c) }
 
-func (c existsCond) Holds(it Item) bool { _, ok := it[c.attr]; return ok }
-func (c absentCond) Holds(it Item) bool { _, ok := it[c.attr]; return !ok }
+func (c storedCond) Holds(it Item) bool { _, ok := it[c.attr]; return ok != c.absent }
 
 func (c *compareCond) Holds(it Item) bool {
 	v, ok := it[c.attr]
@@ -112,14 +113,12 @@ func (c anyCond) Holds(it Item) bool {
 	return false
 }
 
-func (c existsCond) render(n *names) {
-	n.text.WriteString("attribute_exists(")
-	n.text.WriteString(n.name(c.attr))
-	n.text.WriteByte(')')
-}
-
-func (c absentCond) render(n *names) {
-	n.text.WriteString("attribute_not_exists(")
+func (c storedCond) render(n *names) {
+	function := "attribute_exists("
+	if c.absent {
+		function = "attribute_not_exists("
+	}
+	n.text.WriteString(function)
 	n.text.WriteString(n.name(c.attr))
 	n.text.WriteByte(')')
 }

@@ -191,9 +191,7 @@ func validateCond(c Cond) error {
 // for operands that DynamoDB refuses.
 func checkCond(c Cond) (ops int, err error) {
 	switch c := c.(type) {
-	case existsCond:
-		return 1, validateName(c.attr)
-	case absentCond:
+	case storedCond:
 		return 1, validateName(c.attr)
 	case *compareCond:
 		err := errors.Join(validateName(c.attr), validateValue(c.v, 0))

@@ -103,13 +103,7 @@ func (p *Plan) Without(missing ...int) *Plan {
 
 // Absent returns the shards that the plan found, or made, missing.
 func (p *Plan) Absent() []int {
-	var out []int
-	for _, k := range slices.Sorted(maps.Keys(p.absent)) {
-		if p.absent[k] && k != 0 {
-			out = append(out, k)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.absent)), func(k int) bool { return k == 0 })
 }
 
 // Images returns the images of all shards that the plan has, in order.
