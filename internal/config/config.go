@@ -71,23 +71,24 @@ func (c Config) Key() item.Key {
 // caller and cause a panic.
 func (c Config) Item() item.Item {
 	k := c.Key()
-	it := layout.NewItem(k)
+	it := k.Item()
 	it[attrConfigVersion] = item.N(configVersion)
-	it.Put(layout.AttrEntityID, c.Entity).Put(layout.AttrResource, c.Resource)
+	layout.PutText(it, layout.AttrEntityID, c.Entity)
+	layout.PutText(it, layout.AttrResource, c.Resource)
 	switch {
 	case c.Entity != "":
 		it[item.AttrGSI3PK] = item.S(c.Namespace + "/" + layout.EntityConfigPart + c.Resource)
 		it[item.AttrGSI3SK] = item.S(c.Entity)
 	case c.Resource == "":
-		it.Put(AttrOnUnavailable, c.OnUnavailable)
+		layout.PutText(it, AttrOnUnavailable, c.OnUnavailable)
 		if c.AuditRetentionDays > 0 {
 			it[attrAuditRetention] = item.N(c.AuditRetentionDays)
 		}
 	}
-	c.putLimits(item.Item(it))
-	maps.Copy(it, layout.Keyed(c.Access.item()))
-	maps.Copy(it, layout.Keyed(c.Declared.item()))
-	return layout.WithGSI4(item.Item(it), c.Namespace, k.PK)
+	c.putLimits(it)
+	maps.Copy(it, c.Access.item())
+	maps.Copy(it, c.Declared.item())
+	return layout.WithGSI4(it, c.Namespace, k.PK)
 }
 
 // SetLimits replaces all limits, including unreadable ones.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +36,7 @@ func (e Entity) Key() item.Key { return layout.EntityKey(e.Namespace, e.ID) }
 
 // Item returns the entity in stored form.
 func (e Entity) Item() item.Item {
-	it := layout.NewItem(e.Key())
+	it := e.Key().Item()
 	name := e.Name
 	if name == "" {
 		name = e.ID
@@ -51,7 +50,7 @@ func (e Entity) Item() item.Item {
 		it[item.AttrGSI1PK] = item.S(e.Namespace + "/PARENT#" + e.Parent)
 		it[item.AttrGSI1SK] = item.S("CHILD#" + e.ID)
 	}
-	return layout.WithGSI4(item.Item(it), e.Namespace, e.Key().PK)
+	return layout.WithGSI4(it, e.Namespace, e.Key().PK)
 }
 
 // Create stores the entity if there is none with its id.
@@ -61,16 +60,7 @@ func (e Entity) Create() item.Put { return item.Put{Item: e.Item(), If: item.Abs
 // creation time are kept.
 func (e Entity) Update() item.Update {
 	u := item.Update{Key: e.Key(), If: item.Exists(item.AttrPK)}
-	it := e.Item()
-	for _, attr := range slices.Sorted(maps.Keys(it)) {
-		switch a := (item.Attr{Name: attr, Value: it[attr]}); attr {
-		case item.AttrPK, item.AttrSK:
-		case layout.AttrCreatedAt:
-			u.SetIfAbsent = append(u.SetIfAbsent, a)
-		default:
-			u.Set = append(u.Set, a)
-		}
-	}
+	setAll(&u, e.Item(), layout.AttrCreatedAt)
 	if e.Parent == "" {
 		u.Remove = []string{item.AttrGSI1PK, item.AttrGSI1SK}
 	}

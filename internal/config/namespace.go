@@ -31,15 +31,15 @@ type Namespace struct {
 }
 
 func (n Namespace) item(k item.Key) item.Item {
-	it := layout.NewItem(k)
+	it := k.Item()
 	status := n.Status
 	if status == "" {
 		status = NamespaceActive
 	}
 	it[attrNamespaceID], it[attrNamespaceName] = item.S(n.ID), item.S(n.Name)
 	it[attrStatus], it[layout.AttrCreatedAt] = item.S(status), item.S(n.CreatedAt)
-	it.Put(attrDeletedAt, n.DeletedAt)
-	return layout.WithGSI4(item.Item(it), layout.TableNamespace, k.PK)
+	layout.PutText(it, attrDeletedAt, n.DeletedAt)
+	return layout.WithGSI4(it, layout.TableNamespace, k.PK)
 }
 
 // Forward returns the item that maps the name to the id.

@@ -44,7 +44,7 @@ const maxOneItem = item.MaxItemSize / 2
 // empty ones, so that nothing of an earlier state is left.
 func (p Provisioner) Item() item.Item {
 	k := layout.ProvisionerKey(p.Namespace)
-	it := layout.NewItem(k)
+	it := k.Item()
 	it[attrManagedSystem] = item.Bool(p.System)
 	it[attrManagedRes] = item.List(p.Resources)
 	if p.Paged {
@@ -53,7 +53,7 @@ func (p Provisioner) Item() item.Item {
 	}
 	it[attrManagedEntities], it[attrManagedDescribed] = entityLists(p.Entities), item.List(p.Described)
 	it[attrLastApplied], it[attrAppliedHash] = item.S(p.LastApplied), item.S(p.Hash)
-	return layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
+	return layout.WithGSI4(it, p.Namespace, k.PK)
 }
 
 func entityLists(of map[string][]string) item.Value {
@@ -102,10 +102,10 @@ func (p Provisioner) Pages() []item.Item {
 		for _, entity := range described[i] {
 			fmt.Fprintf(h, "%q\n", entity)
 		}
-		it := layout.NewItem(k)
+		it := k.Item()
 		it[attrManagedEntities], it[attrManagedDescribed] = entityLists(of[i]), item.List(described[i])
 		it[attrAppliedHash] = item.S(hex.EncodeToString(h.Sum(nil)))
-		out[i] = layout.WithGSI4(item.Item(it), p.Namespace, k.PK)
+		out[i] = layout.WithGSI4(it, p.Namespace, k.PK)
 	}
 	return out
 }

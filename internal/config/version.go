@@ -28,13 +28,13 @@ type Version struct {
 // Item returns the record in stored form.
 func (v Version) Item() item.Item {
 	k := layout.VersionKey()
-	it := layout.NewItem(k)
+	it := k.Item()
 	it[attrSchemaVersion] = item.S(v.Schema)
 	it[attrLambdaVersion] = item.StringOrNull(v.Lambda)
 	it[attrClientMin] = item.S(v.ClientMin)
 	it[attrUpdatedAt] = item.S(v.UpdatedAt)
 	it[attrUpdatedBy] = item.StringOrNull(v.UpdatedBy)
-	return layout.WithGSI4(item.Item(it), layout.TableNamespace, k.PK)
+	return layout.WithGSI4(it, layout.TableNamespace, k.PK)
 }
 
 // Create stores the record if there is none.

@@ -41,16 +41,21 @@ func (c Config) Over(stored item.Item, cond item.Cond) item.Write {
 	if c.Empty() && !left {
 		return item.Delete{Key: c.Key(), If: cond}
 	}
-	for _, attr := range slices.Sorted(maps.Keys(after)) {
-		switch a := (item.Attr{Name: attr, Value: after[attr]}); attr {
+	setAll(&u, after, attrConfigVersion)
+	return u
+}
+
+// setAll makes an update store an item, and one of its attributes only if there is none.
+func setAll(u *item.Update, it item.Item, once string) {
+	for _, attr := range slices.Sorted(maps.Keys(it)) {
+		switch a := (item.Attr{Name: attr, Value: it[attr]}); attr {
 		case item.AttrPK, item.AttrSK:
-		case attrConfigVersion:
+		case once:
 			u.SetIfAbsent = append(u.SetIfAbsent, a)
 		default:
 			u.Set = append(u.Set, a)
 		}
 	}
-	return u
 }
 
 // settings are the attributes that clients add to an existing configuration without incrementing

@@ -15,19 +15,12 @@ func Timestamp(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// Put sets a string attribute unless the string is empty.
-func (it Keyed) Put(attr, s string) Keyed {
+// PutText sets a string attribute unless the string is empty.
+func PutText(it item.Item, attr, s string) {
 	if s != "" {
 		it[attr] = item.S(s)
 	}
-	return it
 }
-
-// Keyed is an item under construction.
-type Keyed item.Item
-
-// NewItem begins an item.
-func NewItem(k item.Key) Keyed { return Keyed(k.Item()) }
 
 // Under returns the namespace in an item's key, and the rest of the partition key after prefix.
 func Under(r *item.Reader, prefix string) (ns, rest string) {

@@ -49,7 +49,7 @@ func (a Audit) Key() item.Key { return layout.AuditKey(a.Namespace, a.Subject, a
 // Item returns the event in stored form.
 func (a Audit) Item() item.Item {
 	k := a.Key()
-	it := layout.NewItem(k)
+	it := k.Item()
 	it[layout.AttrEntityID], it[AttrEventID] = item.S(a.Subject), item.S(a.ID)
 	it[AttrAt], it[AttrAction] = item.S(a.At), item.S(a.Action)
 	it[AttrPrincipal], it[layout.AttrResource] = item.StringOrNull(a.Principal), item.StringOrNull(a.Resource)
@@ -61,7 +61,7 @@ func (a Audit) Item() item.Item {
 	if a.TTL > 0 {
 		it[layout.AttrTTL] = item.N(a.TTL)
 	}
-	return layout.WithGSI4(item.Item(it), a.Namespace, k.PK)
+	return layout.WithGSI4(it, a.Namespace, k.PK)
 }
 
 // Create stores the event. Sending it again does no harm.

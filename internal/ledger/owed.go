@@ -34,9 +34,9 @@ type OwedList struct {
 func (l OwedList) Put() item.Put {
 	h := fnv.New64a()
 	_, _ = h.Write(l.Packed) // never fails
-	it := layout.NewItem(item.Key{PK: OwedPK, SK: fmt.Sprintf("%s#%016x", owedSK(l.Created), h.Sum64())})
+	it := item.Key{PK: OwedPK, SK: fmt.Sprintf("%s#%016x", owedSK(l.Created), h.Sum64())}.Item()
 	it[attrOwed], it[layout.AttrTTL] = item.B(l.Packed), item.N(l.TTL)
-	return item.Put{Item: item.Item(it)}
+	return item.Put{Item: it}
 }
 
 // OwedBetween finds the lists created at or after one instant and before another, oldest first;

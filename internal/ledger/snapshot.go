@@ -37,7 +37,7 @@ func (s Snapshot) Key() item.Key { return s.place().Key() }
 // Item returns the snapshot in stored form, for the wire format goldens and for tests. The
 // aggregator writes with [Usage].
 func (s Snapshot) Item() item.Item {
-	it := layout.NewItem(s.Key())
+	it := s.Key().Item()
 	for _, a := range s.place().created() {
 		it[a.Name] = a.Value
 	}
@@ -57,7 +57,7 @@ func (s Snapshot) Item() item.Item {
 	if s.TTL <= 0 {
 		delete(it, layout.AttrTTL)
 	}
-	return item.Item(it)
+	return it
 }
 
 // DecodeSnapshot decodes a usage snapshot of ours or of another client. Window and start come from

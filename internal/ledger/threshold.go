@@ -58,11 +58,11 @@ func (t Threshold) Update() item.Update {
 // Item returns the record in stored form.
 func (t Threshold) Item() item.Item {
 	u := t.Update()
-	it := layout.NewItem(u.Key)
+	it := u.Key.Item()
 	for _, a := range u.Set {
 		it[a.Name] = a.Value
 	}
-	return item.Item(it)
+	return it
 }
 
 // DecodeThreshold decodes the record.

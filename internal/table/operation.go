@@ -46,7 +46,7 @@ func (o Operation) Key() item.Key {
 
 // Create stores the record if there is none with its id.
 func (o Operation) Create() item.Put {
-	it := layout.NewItem(o.Key())
+	it := o.Key().Item()
 	it[layout.AttrEntityID], it[layout.AttrResource] = item.S(o.Entity), item.S(o.Resource)
 	it[attrOperation], it[attrWriter], it[attrEntityLife] = item.S(o.Kind), item.S(o.Writer), item.S(anyLife)
 	it["shards"] = item.N(int64(o.Shards))
@@ -60,7 +60,7 @@ func (o Operation) Create() item.Put {
 		}
 	}
 	it[layout.AttrTTL] = item.N(o.At/1000 + operationTTL)
-	return item.Put{Item: layout.WithGSI4(item.Item(it), o.Namespace, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID),
+	return item.Put{Item: layout.WithGSI4(it, o.Namespace, "OP#"+o.Entity+"#"+o.Resource+"#"+o.ID),
 		If: item.Absent(item.AttrPK)}
 }
 
