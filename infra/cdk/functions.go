@@ -20,14 +20,13 @@ import (
 type program struct {
 	id          string
 	description string
-	code        awslambda.Code
-	memoryMiB   int // Lambda allocates CPU in proportion
+	code        awslambda.Code // nil: it is built
+	memoryMiB   int            // Lambda allocates CPU in proportion
 	timeoutS    int
 	reserved    int
 	env         map[string]*string
-	role        awsiam.IRole
-	rights      awsiam.Policy // nil: the rights are in the role
-	logs        awslogs.LogGroup
+	role        awsiam.IRole // nil: a role of its own
+	rights      func(logs awslogs.LogGroup) []statement
 }
 
 // addAggregator declares the function that counts usage, refills buckets, splits hot ones and
@@ -35,12 +34,6 @@ type program struct {
 // function called <stack>-aggregator.
 func (l *Limiter) addAggregator() {
 	p, failed := l.props.Aggregator, l.FailedRecordsBucket
-	logs := l.newLogGroup("AggregatorLogs")
-	role, rights := l.newRole("AggregatorRole", "aggregator", p.Role, slices.Concat(
-		l.streamStatements(logs), l.keyOfTable(true), l.aggregatorStatements(),
-		[]statement{allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(malformedKeys)))},
-		l.alertStatements(),
-	))
 	env := map[string]*string{
 		function.EnvTableName:            l.Table.TableName(),
 		function.EnvSnapshotWindows:      jsii.String(strings.Join(l.props.SnapshotWindows, ",")),
@@ -57,19 +50,20 @@ func (l *Limiter) addAggregator() {
 	if n := l.props.MaxWriteUnits; n > 0 {
 		env[function.EnvMaxWriteUnits] = jsii.String(strconv.Itoa(n))
 	}
-	l.Aggregator = l.newFunction(program{
+	l.Aggregator, l.AggregatorRole = l.newFunction(program{
 		id:          "Aggregator",
 		description: "Folds the table's stream into usage, refills buckets and splits hot ones.",
-		code:        code("aggregator", l.props.Code.Aggregator),
+		code:        l.props.Code.Aggregator,
 		memoryMiB:   p.MemoryMiB,
 		timeoutS:    p.TimeoutSeconds,
 		reserved:    p.ReservedConcurrency,
 		env:         env,
-		role:        role,
-		rights:      rights,
-		logs:        logs,
+		role:        p.Role,
+		rights: func(logs awslogs.LogGroup) []statement {
+			return slices.Concat(l.streamStatements(logs), l.keyOfTable(true), l.aggregatorStatements(),
+				putting(failed, malformedKeys), l.alertStatements())
+		},
 	})
-	l.AggregatorRole = role
 	l.AggregatorMapping = l.newAggregatorMapping()
 }
 
@@ -77,29 +71,27 @@ func (l *Limiter) addAggregator() {
 // cannot read or write the table.
 func (l *Limiter) addArchiver() {
 	p, archive := l.props.Archiver, l.ArchiveBucket
-	logs := l.newLogGroup("ArchiverLogs")
-	role, rights := l.newRole("ArchiverRole", "archiver", p.Role, append(
-		l.streamStatements(logs),
-		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(archiveKeys))),
-		allow([]string{"s3:PutObject"}, archive.ArnForObjects(jsii.String(malformedKeys))),
-	))
-	l.Archiver = l.newFunction(program{
+	l.Archiver, l.ArchiverRole = l.newFunction(program{
 		id:          "Archiver",
 		description: "Writes audit events that expired by TTL to the archive bucket.",
-		code:        code("archiver", l.props.Code.Archiver),
+		code:        l.props.Code.Archiver,
 		memoryMiB:   p.MemoryMiB,
 		timeoutS:    p.TimeoutSeconds,
 		reserved:    p.ReservedConcurrency,
 		env:         map[string]*string{function.EnvArchiveBucketName: archive.BucketName()},
-		role:        role,
-		rights:      rights,
-		logs:        logs,
+		role:        p.Role,
+		rights: func(logs awslogs.LogGroup) []statement {
+			return slices.Concat(l.streamStatements(logs),
+				putting(archive, archiveKeys), putting(archive, malformedKeys))
+		},
 	})
-	l.ArchiverRole = role
 	l.ArchiverMapping = l.newArchiverMapping()
 }
 
-func (l *Limiter) newFunction(f program) awslambda.Function {
+// newFunction declares a function with its log group and its role.
+func (l *Limiter) newFunction(f program) (awslambda.Function, awsiam.IRole) {
+	logs, purpose := l.newLogGroup(f.id+"Logs"), strings.ToLower(f.id)
+	role, rights := l.newRole(f.id+"Role", purpose, f.role, f.rights(logs))
 	// With this limit, the Go runtime collects garbage more often before Lambda would kill it.
 	f.env["GOMEMLIMIT"] = jsii.String(fmt.Sprintf("%dMiB", f.memoryMiB*9/10))
 	props := &awslambda.FunctionProps{
@@ -107,13 +99,13 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		Runtime:                      awslambda.Runtime_PROVIDED_AL2023(),
 		Architecture:                 awslambda.Architecture_ARM_64(),
 		Handler:                      jsii.String("bootstrap"),
-		Code:                         f.code,
+		Code:                         code(purpose, f.code),
 		MemorySize:                   jsii.Number(f.memoryMiB),
 		Timeout:                      awscdk.Duration_Seconds(jsii.Number(f.timeoutS)),
 		ReservedConcurrentExecutions: number(f.reserved),
 		Environment:                  &f.env,
-		Role:                         f.role,
-		LogGroup:                     f.logs,
+		Role:                         role,
+		LogGroup:                     logs,
 		LoggingFormat:                awslambda.LoggingFormat_JSON, // makes the functions' logger write JSON
 		// Otherwise three lines of Lambda's own are billed for each invocation.
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
@@ -128,8 +120,8 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		}
 	}
 	fn := awslambda.NewFunction(l.Construct, jsii.String(f.id), props)
-	if f.rights != nil {
-		fn.Node().AddDependency(f.rights)
+	if rights != nil {
+		fn.Node().AddDependency(rights)
 	}
 	accept(fn, everywhere("LambdaDLQ", "It is not invoked asynchronously: what its mapping gives up is kept in a "+
 		"bucket, and CloudFormation waits for the answer of setup.")...)
@@ -145,7 +137,7 @@ func (l *Limiter) newFunction(f program) awslambda.Function {
 		// The construct would give the role a second policy.
 		resource.SetTracingConfig(&awslambda.CfnFunction_TracingConfigProperty{Mode: jsii.String("Active")})
 	}
-	return fn
+	return fn, role
 }
 
 // newLogGroup declares a function's log group, so we control its retention, and its role needs no

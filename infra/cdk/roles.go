@@ -1,12 +1,14 @@
 package cdk
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/archive"
@@ -87,7 +89,7 @@ func (l *Limiter) environmentStatements() (out []statement) {
 // stream and delivers given-up batches with the function's own role.
 func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 	failed := l.FailedRecordsBucket
-	return append(append(l.keyOfTable(false), l.keyOfObjects()...),
+	return slices.Concat(l.keyOfTable(false), l.keyOfObjects(), []statement{
 		logStatement(logs),
 		allow([]string{
 			"dynamodb:DescribeStream",
@@ -96,8 +98,12 @@ func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 			"dynamodb:ListStreams", // checked when the mapping is created
 		}, l.Table.TableStreamArn()),
 		allow([]string{"s3:ListBucket"}, failed.BucketArn()),
-		allow([]string{"s3:PutObject"}, failed.ArnForObjects(jsii.String(failedRecordsKeys))),
-	)
+	}, putting(failed, failedRecordsKeys))
+}
+
+// putting returns the right to put objects at keys of a bucket.
+func putting(bucket awss3.Bucket, keys string) []statement {
+	return []statement{allow([]string{"s3:PutObject"}, bucket.ArnForObjects(jsii.String(keys)))}
 }
 
 // alertStatements returns the right to send alerts, none without a target.

@@ -1,10 +1,12 @@
 package cdk
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/zeroae/zae-limiter-go/internal/function"
@@ -34,22 +36,19 @@ const (
 // manifests, and the custom resource that invokes it: on the first deployment, and whenever its
 // properties change, for example with another table or stream. Repeating it changes nothing.
 func (l *Limiter) addSetup() {
-	logs := l.newLogGroup("SetupLogs")
-	role, rights := l.newRole("SetupRole", "setup", l.props.Setup.Role,
-		append(append(l.keyOfTable(true), logStatement(logs)), l.setupStatements()...))
-	l.Setup = l.newFunction(program{
+	l.Setup, l.SetupRole = l.newFunction(program{
 		id:          "Setup",
 		description: "Registers namespaces, writes the version record and applies limits when the stack is deployed.",
-		code:        code("setup", l.props.Code.Setup),
+		code:        l.props.Code.Setup,
 		memoryMiB:   128,
 		timeoutS:    setupTimeoutS,
 		reserved:    l.props.Setup.ReservedConcurrency,
 		env:         map[string]*string{function.EnvTableName: l.Table.TableName()},
-		role:        role,
-		rights:      rights,
-		logs:        logs,
+		role:        l.props.Setup.Role,
+		rights: func(logs awslogs.LogGroup) []statement {
+			return slices.Concat(l.keyOfTable(true), []statement{logStatement(logs)}, l.setupStatements())
+		},
 	})
-	l.SetupRole = role
 	l.Setup.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{
 		MaxEventAge: awscdk.Duration_Seconds(jsii.Number(setupEventAgeS)),
 	})

@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"sort"
 	"strings"
 	"unicode"
 
@@ -54,12 +54,7 @@ type options struct {
 func optionsFromContext(context map[string]any) (options, error) {
 	opts := options{StackName: "zae-limiter-go"}
 	var problems []error
-	keys := make([]string, 0, len(context))
-	for key := range context {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(context)) {
 		name, ours := strings.CutPrefix(key, contextPrefix)
 		if !ours {
 			if meant := resembled(key); meant != "" {
@@ -156,16 +151,12 @@ func edits(a, b string) int {
 		row[0] = i + 1
 		for j := range len(b) {
 			above := row[j+1]
-			row[j+1] = min(above+1, row[j]+1, diagonal+differ(a[i], b[j]))
+			if a[i] != b[j] {
+				diagonal++
+			}
+			row[j+1] = min(above+1, row[j]+1, diagonal)
 			diagonal = above
 		}
 	}
 	return row[len(b)]
-}
-
-func differ(a, b byte) int {
-	if a == b {
-		return 0
-	}
-	return 1
 }

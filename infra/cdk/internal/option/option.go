@@ -3,12 +3,12 @@
 package option
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -70,7 +70,8 @@ func Of(v any) []Option {
 	var out []Option
 	Walk(v, func(f reflect.StructField, _ reflect.Value) {
 		out = append(out, Option{
-			Key: f.Tag.Get("key"), Default: or(f.Tag.Get("default"), "none"), Accepts: accepts(f), Note: f.Tag.Get("note"),
+			Key: f.Tag.Get("key"), Default: cmp.Or(f.Tag.Get("default"), "none"),
+			Accepts: accepts(f), Note: f.Tag.Get("note"),
 		})
 	})
 	return out
@@ -232,7 +233,7 @@ func texts(value any) []string {
 		for name, e := range v {
 			out = append(out, name+"="+strings.Join(texts(e), ","))
 		}
-		sort.Strings(out)
+		slices.Sort(out)
 	case float64:
 		out = []string{strconv.FormatFloat(v, 'f', -1, 64)}
 	default:
@@ -244,11 +245,4 @@ func texts(value any) []string {
 		}
 	}
 	return out
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
