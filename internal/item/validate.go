@@ -150,7 +150,11 @@ func validateAttr(a Attr) error {
 		if !ok || s.Value == "" {
 			return fmt.Errorf("attribute %q: the key of an index must be a string that is not empty", a.Name)
 		}
-		if most := maxIndexKey(a.Name); len(s.Value) > most {
+		most := maxPartitionKey
+		if strings.HasSuffix(a.Name, AttrSK) {
+			most = MaxSortKey
+		}
+		if len(s.Value) > most {
 			return fmt.Errorf("attribute %q: %d bytes, at most %d are accepted in the key of an index", a.Name, len(s.Value),
 				most)
 		}
@@ -159,14 +163,6 @@ func validateAttr(a Attr) error {
 		return fmt.Errorf("attribute %q: %w", a.Name, err)
 	}
 	return nil
-}
-
-// maxIndexKey returns how many bytes a key of an index may have.
-func maxIndexKey(attr string) int {
-	if strings.HasSuffix(attr, AttrSK) {
-		return MaxSortKey
-	}
-	return maxPartitionKey
 }
 
 func validateCond(c Cond) error {

@@ -80,27 +80,22 @@ func SS(s ...string) Value { return &types.AttributeValueMemberSS{Value: s} }
 func compare(a, b Value) (order int, ok bool) {
 	switch x := a.(type) {
 	case *types.AttributeValueMemberS:
-		y, ok := b.(*types.AttributeValueMemberS)
-		if !ok {
-			return 0, false
+		if y, ok := b.(*types.AttributeValueMemberS); ok {
+			return strings.Compare(x.Value, y.Value), true
 		}
-		return strings.Compare(x.Value, y.Value), true
 	case *types.AttributeValueMemberB:
-		y, ok := b.(*types.AttributeValueMemberB)
-		if !ok {
-			return 0, false
+		if y, ok := b.(*types.AttributeValueMemberB); ok {
+			return bytes.Compare(x.Value, y.Value), true
 		}
-		return bytes.Compare(x.Value, y.Value), true
 	case *types.AttributeValueMemberN:
 		if p, q, ok := smallPair(a, b); ok {
 			return cmp.Compare(p, q), true
 		}
 		p, ok1 := number(a)
 		q, ok2 := number(b)
-		if !ok1 || !ok2 {
-			return 0, false
+		if ok1 && ok2 {
+			return p.cmp(q), true
 		}
-		return p.cmp(q), true
 	}
 	return 0, false
 }

@@ -143,37 +143,28 @@ func difference(l Less, minus Value) (Value, error) {
 	return v, nil
 }
 
+// added adds a number or a string set, as Validate requires.
 func added(old Value, a Attr) (Value, error) {
-	switch v := a.Value.(type) {
-	case *types.AttributeValueMemberN:
-		if old == nil {
-			return v, nil
-		}
-		s, ok := sum(old, v)
-		if !ok {
-			return nil, fmt.Errorf("attribute %q is no number, or the sum is none that can be stored", a.Name)
-		}
-		return s, nil
-	case *types.AttributeValueMemberSS:
-		have, ok := old.(*types.AttributeValueMemberSS)
-		if old != nil && !ok {
-			return nil, fmt.Errorf("attribute %q is no string set, ADD needs one", a.Name)
-		}
-		all := slices.Clone(v.Value)
-		if have != nil {
-			all = append(all, have.Value...)
-		}
-		slices.Sort(all)
+	add, isSet := a.Value.(*types.AttributeValueMemberSS)
+	switch have, ok := old.(*types.AttributeValueMemberSS); {
+	case isSet && ok:
+		all := slices.Sorted(slices.Values(slices.Concat(add.Value, have.Value)))
 		return SS(slices.Compact(all)...), nil
+	case isSet && old != nil:
+		return nil, fmt.Errorf("attribute %q is no string set, ADD needs one", a.Name)
+	case old == nil:
+		return a.Value, nil
 	}
-	return nil, fmt.Errorf("attribute %q: ADD takes a number or a string set", a.Name)
+	s, ok := sum(old, a.Value)
+	if !ok {
+		return nil, fmt.Errorf("attribute %q is no number, or the sum is none that can be stored", a.Name)
+	}
+	return s, nil
 }
 
+// deleteFromSet deletes a string set, as Validate requires.
 func deleteFromSet(it Item, a Attr) error {
-	del, ok := a.Value.(*types.AttributeValueMemberSS)
-	if !ok {
-		return fmt.Errorf("attribute %q: DELETE takes a string set", a.Name)
-	}
+	del := a.Value.(*types.AttributeValueMemberSS)
 	old, ok := it[a.Name]
 	if !ok {
 		return nil
