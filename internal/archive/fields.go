@@ -3,18 +3,14 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // fields extracts attributes from an image and keeps the first error.
 type fields struct {
 	image map[string]value
 	err   error
-}
-
-func (f *fields) take(name string) (value, bool) {
-	v, ok := f.image[name]
-	delete(f.image, name)
-	return v, ok
 }
 
 func (f *fields) fail(name string, err error) {
@@ -25,22 +21,14 @@ func (f *fields) fail(name string, err error) {
 
 // optional returns a string attribute that may be missing or NULL.
 func (f *fields) optional(name string) *string {
-	v, ok := f.take(name)
-	if !ok {
-		return nil
-	}
-	switch p, err := v.plain(); s := p.(type) {
+	switch s := f.any(name).(type) {
 	case string:
 		return &s
-	case nil:
-		if err != nil {
-			f.fail(name, err)
-		}
-		return nil
+	case nil: // or it has failed
 	default:
 		f.fail(name, errors.New("is not a string"))
-		return nil
 	}
+	return nil
 }
 
 // required returns a string attribute that must exist and not be empty.
@@ -53,11 +41,13 @@ func (f *fields) required(name string) string {
 	return *s
 }
 
+// any extracts an attribute, nil if it is missing, NULL, or fails.
 func (f *fields) any(name string) any {
-	v, ok := f.take(name)
+	v, ok := f.image[name]
 	if !ok {
 		return nil
 	}
+	delete(f.image, name)
 	p, err := v.plain()
 	if err != nil {
 		f.fail(name, err)
@@ -72,7 +62,7 @@ func (f *fields) rest() map[string]any {
 		return nil
 	}
 	rest := make(map[string]any, len(f.image))
-	for _, name := range sortedKeys(f.image) {
+	for _, name := range slices.Sorted(maps.Keys(f.image)) {
 		rest[name] = f.any(name)
 	}
 	return rest

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,7 +115,7 @@ func list(items []value, depth int) (any, error) {
 
 func mapping(items map[string]value, depth int) (any, error) {
 	out := make(map[string]any, len(items))
-	for _, name := range sortedKeys(items) {
+	for _, name := range slices.Sorted(maps.Keys(items)) {
 		p, err := items[name].at(depth + 1)
 		if err != nil {
 			return nil, fmt.Errorf("[%q] %w", clip(name), err)
@@ -132,8 +131,6 @@ func mapping(items map[string]value, depth int) (any, error) {
 	}
 	return out, nil
 }
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // number checks that the text is a JSON number, the form in which DynamoDB writes numbers. The text
 // is kept unchanged.

@@ -100,7 +100,9 @@ func (d *decoder) limitPart(im *image, rest []byte, full bool) {
 		d.quota(im, append([]byte(table.LimitPrefix), rest...))
 		return
 	}
-	d.softPart(im, rest, full)
+	if name, ok := bytes.CutSuffix(rest, softSuffix); ok && full && len(name) > 0 {
+		d.limitOf(im, name).soft = true
+	}
 	if part == parts || (!full && part != used) {
 		d.s.skip()
 		return

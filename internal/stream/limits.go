@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -166,13 +165,6 @@ func (d *decoder) aheadPart(im *image, name []byte, full bool) bool {
 		return false
 	}
 	return true
-}
-
-// softPart marks a limit as soft if this is its attribute; rest is without the prefix.
-func (d *decoder) softPart(im *image, rest []byte, full bool) {
-	if name, ok := bytes.CutSuffix(rest, softSuffix); ok && full && len(name) > 0 {
-		d.limitOf(im, name).soft = true
-	}
 }
 
 var softSuffix = []byte("_" + layout.FieldSoft)

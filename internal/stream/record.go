@@ -35,13 +35,22 @@ func (d *decoder) record() {
 	}
 }
 
-func (d *decoder) operation(r *record) {
-	if !r.once(seenOperation, `"eventName" twice`) || d.s.peek() != '"' {
-		r.wrong(`"eventName" is no string`)
+// textOnce reads a text that a record may have once; otherwise it is malformed, for one of two reasons.
+func (d *decoder) textOnce(r *record, m seen, twice, noText string) (text []byte, ok bool) {
+	if !r.once(m, twice) || d.s.peek() != '"' {
+		r.wrong(noText)
 		d.s.skip()
+		return nil, false
+	}
+	return d.s.text(), true
+}
+
+func (d *decoder) operation(r *record) {
+	name, ok := d.textOnce(r, seenOperation, `"eventName" twice`, `"eventName" is no string`)
+	if !ok {
 		return
 	}
-	switch string(d.s.text()) {
+	switch string(name) {
 	case "INSERT":
 		r.operation = Insert
 	case "MODIFY":
@@ -56,12 +65,11 @@ func (d *decoder) operation(r *record) {
 // source reads the name of the stream. A record without one is accepted: within one payload, all
 // records have it, or none.
 func (d *decoder) source(r *record) {
-	if !r.once(seenStream, `"eventSourceARN" twice`) || d.s.peek() != '"' {
-		r.wrong(`"eventSourceARN" is no string`)
-		d.s.skip()
+	arn, ok := d.textOnce(r, seenStream, `"eventSourceARN" twice`, `"eventSourceARN" is no string`)
+	if !ok {
 		return
 	}
-	if arn := d.s.text(); string(arn) != d.arn {
+	if string(arn) != d.arn {
 		d.arn = string(arn)
 		d.stream = enabled(d.arn)
 	}
@@ -102,12 +110,10 @@ func (d *decoder) streamRecord(r *record) {
 }
 
 func (d *decoder) sequence(r *record) {
-	if !r.once(seenSequence, `"SequenceNumber" twice`) || d.s.peek() != '"' {
-		r.wrong(`"SequenceNumber" is no string`)
-		d.s.skip()
+	t, ok := d.textOnce(r, seenSequence, `"SequenceNumber" twice`, `"SequenceNumber" is no string`)
+	if !ok {
 		return
 	}
-	t := d.s.text()
 	if len(t) == 0 || len(t) > sequence.MaxDigits ||
 		bytes.ContainsFunc(t, func(c rune) bool { return c < '0' || c > '9' }) {
 		r.wrong(`"SequenceNumber" is not 1 to 40 digits`)
