@@ -36,9 +36,7 @@ func bars(all []bar, width int) []string {
 		if rest := eighths % 8; rest > 0 {
 			line += string([]rune("▏▎▍▌▋▊▉")[rest-1])
 		}
-		pad := strings.Repeat(" ", label-utf8.RuneCountInString(b.label))
-		fill := strings.Repeat(" ", width-utf8.RuneCountInString(line))
-		out = append(out, fmt.Sprintf("%s%s  %s%s  %s", b.label, pad, line, fill, b.amount))
+		out = append(out, fmt.Sprintf("%-*s  %-*s  %s", label, b.label, width, line, b.amount))
 	}
 	return out
 }

@@ -10,14 +10,13 @@ import (
 
 	"github.com/zeroae/zae-limiter-go/admin"
 	"github.com/zeroae/zae-limiter-go/admin/manifest"
+	"github.com/zeroae/zae-limiter-go/internal/validate"
 	"github.com/zeroae/zae-limiter-go/limiter"
 )
 
 func policyOf(p limiter.Policy) string {
-	if p == limiter.PolicyDefault {
-		return ""
-	}
-	return p.String()
+	word, _ := validate.PolicyWord(p)
+	return word
 }
 
 // saidText describes the settings of a scope other than limits: "disabled, cascade: off".

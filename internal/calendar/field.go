@@ -36,13 +36,11 @@ type set uint64
 
 func (s set) has(n int) bool { return s>>n&1 == 1 }
 
+// values returns the set of all numbers from the first to the last.
+func values(first, last int) set { return 1<<(last+1) - 1<<first }
+
 // all returns every value of the field.
-func (f field) all() (out set) {
-	for n := f.first; n <= f.last; n++ {
-		out |= 1 << n
-	}
-	return out
-}
+func (f field) all() set { return values(f.first, f.last) }
 
 // parse returns the values of a field: "*", a number or a range, each with an optional step, or a
 // list of these.
@@ -59,20 +57,20 @@ func (f field) parse(text string) (out set, err error) {
 
 func (f field) term(text string) (set, error) {
 	base, steps, stepped := strings.Cut(text, "/")
-	values, err := f.span(base)
+	in, err := f.span(base)
 	if err != nil || !stepped {
-		return values, err
+		return in, err
 	}
 	step, ok := digits(steps)
 	if !ok || step == 0 {
 		return 0, f.wrong(text)
 	}
-	if values&(values-1) == 0 { // 5/10 continues from 5 to the end
-		values = f.all() &^ (values - 1)
+	if in&(in-1) == 0 { // 5/10 continues from 5 to the end
+		in = f.all() &^ (in - 1)
 	}
 	out, at := set(0), 0
 	for n := f.first; n <= f.last; n++ {
-		if values.has(n) {
+		if in.has(n) {
 			if at%step == 0 {
 				out |= 1 << n
 			}
@@ -82,7 +80,7 @@ func (f field) term(text string) (set, error) {
 	return out, nil
 }
 
-func (f field) span(text string) (out set, err error) {
+func (f field) span(text string) (set, error) {
 	if text == "*" {
 		return f.all(), nil
 	}
@@ -95,10 +93,7 @@ func (f field) span(text string) (out set, err error) {
 	if !ok || last < first {
 		return 0, f.wrong(text)
 	}
-	for n := first; n <= last; n++ {
-		out |= 1 << n
-	}
-	return out, nil
+	return values(first, last), nil
 }
 
 func (f field) value(text string) (n int, ok bool) {
