@@ -95,8 +95,7 @@ func TestOlderSlotsSurviveAChange(t *testing.T) {
 		for _, at := range []int64{632_000, 645_000, 660_000} {
 			check.Equal(t, got.At(at).Slots[0].Tokens, 6*Milli, "epochs of %d ms: free at %d", period, at)
 		}
-		check.Equal(t, got.At(661_000 + 2*period).Slots[0].Tokens, 10*Milli,
-			"epochs of %d ms: free in the end", period)
+		check.Equal(t, got.At(661_000 + 2*period).Slots[0].Tokens, 10*Milli, "epochs of %d ms: free in the end", period)
 	}
 }
 

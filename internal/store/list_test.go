@@ -23,8 +23,7 @@ func TestUnprocessedItemsAreRemovedAgain(t *testing.T) {
 	check.Must(t, openListing(s.URL).Remove(t.Context(), a, b, a))
 	check.MustEqual(t, len(s.asked), 2, "requests")
 	for i, want := range []int{2, 1} {
-		check.Equal(t, strings.Count(s.asked[i], "DeleteRequest"), want,
-			"request %d removes items: %s", i, s.asked[i])
+		check.Equal(t, strings.Count(s.asked[i], "DeleteRequest"), want, "request %d removes items: %s", i, s.asked[i])
 	}
 	if strings.Contains(s.asked[1], `"a"`) {
 		t.Errorf("removed items are removed again: %s", s.asked[1])

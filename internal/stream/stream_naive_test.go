@@ -419,8 +419,7 @@ func (im *naiveItem) slot(name string, c *Change) {
 		}
 		c.New.State.Slots = append(c.New.State.Slots, sl)
 	} else if _, ok := l["tk"]; ok {
-		c.New.Partial = append(c.New.Partial,
-			table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"]})
+		c.New.Partial = append(c.New.Partial, table.PartialLimit{Name: name, Tokens: l["tk"], Used: l["tc"]})
 	}
 }
 

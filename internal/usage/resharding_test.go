@@ -152,8 +152,7 @@ func TestHotBucketDoesNotSplitBelowTheLargestCost(t *testing.T) {
 		}
 		c.New.State.Slots[c.New.State.Index(bucket.WCU)].Tokens = 0
 		p := decide(t0, c)
-		check.Equal(t, len(p.Reshardings) == 1 && p.Reshardings[0].double, want,
-			"%d of 600: %+v", rpm, p.Reshardings)
+		check.Equal(t, len(p.Reshardings) == 1 && p.Reshardings[0].double, want, "%d of 600: %+v", rpm, p.Reshardings)
 	}
 }
 

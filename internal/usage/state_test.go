@@ -88,8 +88,7 @@ func TestStatesSurviveEncoding(t *testing.T) {
 // The state is decoded from any form of the JSON: with other members, spaces, or escaped
 // characters.
 func TestStateInAnotherFormOfJSON(t *testing.T) {
-	want := State{Parts: []Part{{Bucket: ner, Start: Hourly.Start(t0), Oldest: t0,
-		Runs: []Run{ran("1", "2", 0, 3)}}}}
+	want := State{Parts: []Part{{Bucket: ner, Start: Hourly.Start(t0), Oldest: t0, Runs: []Run{ran("1", "2", 0, 3)}}}}
 	packed, err := packedState(want.JSON())
 	check.Must(t, err)
 	p, first := string(packed), fmt.Sprintf(`\u%04x`, packed[0])

@@ -40,8 +40,7 @@ func TestUnknownOriginsReadTheSnapshotFirst(t *testing.T) {
 		{"nobody knows", []Part{chain(plain, false, 0)}, false, ReadCurrent},
 		{"one of two has an unknown origin", []Part{chain(born, false, 0), chain(plain, false, 0)}, false, ReadCurrent},
 	} {
-		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
-			Chains: c.chains, Over: c.over}
+		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0), Chains: c.chains, Over: c.over}
 		step := total.Next(Snapshots{})
 		check.Equal(t, step.Action, c.want, c.name)
 	}
@@ -106,8 +105,7 @@ func TestQueriesEndWhenEveryShardIsFound(t *testing.T) {
 		{"both", []Part{{Shard: 3, Runs: []Run{plain}}, {Shard: 4, Runs: []Run{plain}}}, false,
 			[]item.Item{snapshot(1, 3), snapshot(5, 4)}, true},
 	} {
-		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0),
-			Chains: c.chains, Over: c.over}
+		total := Total{Bucket: ner, Window: Hourly, Start: Hourly.Start(t0), Chains: c.chains, Over: c.over}
 		check.Equal(t, total.Traced(c.items), c.want, c.name)
 	}
 }
@@ -337,8 +335,7 @@ func TestBatchesOfAShardAreOnePart(t *testing.T) {
 	}
 	parts := Extend(nil, Fold([]stream.Change{grows("1", 0, 2)}), Hourly)
 	parts = Extend(parts, Fold([]stream.Change{grows("2", 2, 5)}), Hourly)
-	if len(parts) != 1 || len(parts[0].Runs) != 1 || parts[0].Runs[0].To[0].Tokens != 5 ||
-		parts[0].Oldest != t0 {
+	if len(parts) != 1 || len(parts[0].Runs) != 1 || parts[0].Runs[0].To[0].Tokens != 5 || parts[0].Oldest != t0 {
 		t.Fatalf("%+v, want one part since %d with one run to 5", parts, t0)
 	}
 	vanishes := grows("3", 5, 5) // and another limit is removed

@@ -224,7 +224,6 @@ func TestKeyAtItsCeilingIsSplit(t *testing.T) {
 		splits    int
 	}{{1000, 1, 1}, {800, 1, 1}, {799, 1, 0}, {100, 1, 0}, {1000, 60, 0}} {
 		got := decide(t0+2500, atCeiling(tt.perSecond, tt.spread)...)
-		check.Equal(t, len(got.Reshardings), tt.splits,
-			"%d writes a second over %d s: splits", tt.perSecond, tt.spread)
+		check.Equal(t, len(got.Reshardings), tt.splits, "%d writes a second over %d s: splits", tt.perSecond, tt.spread)
 	}
 }

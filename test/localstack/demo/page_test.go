@@ -66,8 +66,7 @@ func TestPageInABrowser(t *testing.T) {
 				t.Error(problem)
 			}
 			if dir := os.Getenv("PICTURES"); dir != "" {
-				check.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(screen.Width,
-					".png")), p.Picture(), 0o644))
+				check.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(screen.Width, ".png")), p.Picture(), 0o644))
 			}
 			for _, problem := range p.Unreadable() {
 				t.Error(problem)

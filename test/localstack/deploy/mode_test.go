@@ -137,7 +137,6 @@ func TestTableChangesItsMode(t *testing.T) {
 		if i < 2 {
 			continue
 		}
-		check.Is(t, check.Err(l.Acquire(t.Context(), request)), limiter.ErrLimited,
-			"a fourth of three is not denied")
+		check.Is(t, check.Err(l.Acquire(t.Context(), request)), limiter.ErrLimited, "a fourth of three is not denied")
 	}
 }

@@ -318,7 +318,6 @@ func (r *rig) grow(tn tenant, times int) {
 	r.put(r.seeded(tn, 0).Item())
 	for range times {
 		zero, _ := r.shard(tn.entity, tn.resource, 0)
-		check.Must(r.t, r.direct.Transact(r.t.Context(), rand.Text(),
-			table.Split(zero, time.Now().UnixMilli())))
+		check.Must(r.t, r.direct.Transact(r.t.Context(), rand.Text(), table.Split(zero, time.Now().UnixMilli())))
 	}
 }

@@ -120,8 +120,7 @@ func TestRegistriesAreShared(t *testing.T) {
 			var theirs []string
 			recode(w, page[0], &theirs)
 			slices.Sort(theirs)
-			check.Slices(w, theirs, []string{"a", "b"},
-				"entities with limits for %s: Python, want a and b", resource)
+			check.Slices(w, theirs, []string{"a", "b"}, "entities with limits for %s: Python, want a and b", resource)
 		}
 	})
 }

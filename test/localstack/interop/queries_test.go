@@ -71,8 +71,7 @@ func TestQueriesOverAResourceNeedTheWholeIndex(t *testing.T) {
 				}
 				var buckets []any
 				p.repository(&buckets, "get_buckets", kv{"entity_id": "ours"})
-				check.Equal(t, len(buckets), 1,
-					"Python finds the buckets %v of one of our entities, want one", buckets)
+				check.Equal(t, len(buckets), 1, "Python finds the buckets %v of one of our entities, want one", buckets)
 			})
 		}
 	})

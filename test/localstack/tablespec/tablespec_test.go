@@ -84,8 +84,7 @@ func TestGoldenMappings(t *testing.T) {
 		if !m.Report || !m.Bisect || m.MaxRetries < 0 || m.MaxAge < 0 {
 			t.Errorf("%s: no partial responses, no bisecting, or unbounded: %+v", name, m)
 		}
-		check.Equal(t, m.Destination, eventsource.DestinationS3,
-			"%s: on-failure destination drops the payload", name)
+		check.Equal(t, m.Destination, eventsource.DestinationS3, "%s: on-failure destination drops the payload", name)
 		if len(m.Filters) == 0 {
 			t.Errorf("%s: no filters", name)
 		}
