@@ -65,9 +65,8 @@ func TestSynthesizedFilters(t *testing.T) {
 			for name, records := range want {
 				got := w.got[name]
 				slices.Sort(got)
-				if !slices.Equal(got, records) {
-					t.Errorf("%s got\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "), strings.Join(records, "\n  "))
-				}
+				check.Slices(t, got, records, "%s got\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "),
+					strings.Join(records, "\n  "))
 				t.Logf("%s: %+v", name, w.mappings[name].Stats())
 			}
 		})

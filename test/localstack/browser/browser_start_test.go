@@ -10,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/test/localstack/engine"
 )
 
-// A browser that crashes before it has a page is started again.
 func TestCrashedBrowsersAreStartedAgain(t *testing.T) {
 	folder, err := filepath.Abs(filepath.Join(engine.Root(), "..", "..", ".cache", "browser"))
 	check.Must(t, err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,9 +58,7 @@ func TestPageInABrowser(t *testing.T) {
 					t.Errorf("section %+v", s)
 				}
 			}
-			if want := []string{"rush", "admitted", "summary"}; !slices.Equal(ids, want) {
-				t.Errorf("sections %q, want %q", ids, want)
-			}
+			check.Slices(t, ids, []string{"rush", "admitted", "summary"}, "sections")
 			for _, problem := range p.Problems() {
 				t.Error(problem)
 			}
@@ -103,9 +100,8 @@ func looksRight(t *testing.T, p *browser.Page, r story) {
 	if got := browser.Eval[int](p, `document.querySelectorAll("#rush circle").length`); got != incidents || got == 0 {
 		t.Errorf("%d marks for %d faults", got, incidents)
 	}
-	if got := browser.Eval[string](p, `document.querySelector("#summary pre").innerText`); got != "demo: everything agrees" {
-		t.Errorf("the summary is %q", got)
-	}
+	check.Equal(t, browser.Eval[string](p, `document.querySelector("#summary pre").innerText`),
+		"demo: everything agrees", "the summary")
 	if browser.Eval[bool](p, `(s => s.stroke == "none" || s.stroke == getComputedStyle(document.body).backgroundColor)(
 		getComputedStyle(document.querySelector("#rush path")))`) {
 		t.Error("a line has the colour of the paper")

@@ -191,9 +191,8 @@ func (w *world) setupRights(t *testing.T) {
 		w.limit(t, role, policy.without(action, ""))
 		status := w.setup(t, name, fmt.Sprintf("trial-%d", i), oneLimit)
 		w.limit(t, role, policy.without("", ""))
-		if want := map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""]; status != want {
-			t.Errorf("setup without %q: %s, want %s", action, status, want)
-		}
+		check.Equal(t, status, map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""], "setup without %q",
+			action)
 	}
 	ofResource := "resources: {api: {limits: {rpm: {capacity: 5}}}}"
 	check.MustEqual(t, w.setup(t, name, "trial-deletes", ofResource), "SUCCESS", "setup of a resource's limits")
@@ -201,9 +200,8 @@ func (w *world) setupRights(t *testing.T) {
 	for _, action := range []string{"dynamodb:DeleteItem", ""} {
 		w.limit(t, role, policy.without(action, ""))
 		status := w.setup(t, name, "trial-deletes", oneLimit)
-		if want := map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""]; status != want {
-			t.Errorf("setup that deletes limits, without %q: %s, want %s", action, status, want)
-		}
+		check.Equal(t, status, map[bool]string{true: "SUCCESS", false: "FAILED"}[action == ""],
+			"setup that deletes limits, without %q", action)
 	}
 }
 

@@ -100,10 +100,8 @@ func (w *world) restored(t *testing.T) {
 	if made := *w.describe(t, tableName).CreationDateTime; !made.Equal(w.made) {
 		t.Error("the old table is another one")
 	}
-	if err := w.budget(t, w.user(t, "application-late", w.outputs["AcquirePolicyArn"]), tableName, 1); !errors.Is(err,
-		limiter.ErrSetup) {
-		t.Errorf("the policy of the stack still allows the old table: %v", err)
-	}
+	check.Is(t, w.budget(t, w.user(t, "application-late", w.outputs["AcquirePolicyArn"]), tableName, 1),
+		limiter.ErrSetup, "the policy of the stack still allows the old table")
 }
 
 // mayAcquire gives a user permission to acquire from a table, in the form that the tool prints.

@@ -84,9 +84,8 @@ func (o *load) ours(ctx context.Context, l *limiter.Limiter, workers int, d time
 func (o *load) became(t *testing.T) (granted, excess int64, said string) {
 	t.Helper()
 	all, err := o.Judge(0, false)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%v: %v, %v", o.account, all, err)
-	}
+	check.Must(t, err, "%v", o.account)
+	check.MustEqual(t, len(all), 1, "%v: %v", o.account, all)
 	p := o.Page(o.account)
 	granted, excess = p.Granted(), all[0].Excess
 	earned := float64(o.rule.Capacity) + float64(o.rule.Refill)*time.Since(o.from).Seconds()/o.rule.Period.Seconds()

@@ -311,9 +311,7 @@ func (p *python) tryAcquire(entity, resource string, costs limiter.Costs, more k
 func (p *python) acquire(entity, resource string, costs limiter.Costs) *pyLease {
 	p.t.Helper()
 	lease, err := p.tryAcquire(entity, resource, costs, nil)
-	if err != nil {
-		p.t.Fatalf("Python %s: acquire %s/%s %v: %v", p.driver.version, entity, resource, costs, err)
-	}
+	check.Must(p.t, err, "Python %s: acquire %s/%s %v", p.driver.version, entity, resource, costs)
 	return lease
 }
 

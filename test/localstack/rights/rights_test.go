@@ -398,10 +398,8 @@ func TestAcquiringReadsBucketsAndLimits(t *testing.T) {
 			check.Equal(t, all[name].Allows(Right{"dynamodb:BatchGetItem", "", key}, "ns"), allowed,
 				"%s reads %q", name, key)
 		}
-		if got := all["NamespaceAcquirePolicy"].Allows(Right{"dynamodb:BatchGetItem", "", key}, "other"); got !=
-			(key == "_/SYSTEM#") {
-			t.Errorf("the policy of another namespace reads %q: %v", key, got)
-		}
+		check.Equal(t, all["NamespaceAcquirePolicy"].Allows(Right{"dynamodb:BatchGetItem", "", key}, "other"),
+			key == "_/SYSTEM#", "the policy of another namespace reads %q", key)
 	}
 }
 

@@ -110,9 +110,7 @@ func TestClientsOfThePage(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), c.run, file).CombinedOutput()
 			check.Must(t, err, "%s", out)
 			want := "{'rpm': 9, 'tpm': 8830}\n{'rpm': 9, 'tpm': 8830}\n{'rpm': 8, 'tpm': 8800}\nTrue\n400\n"
-			if string(out) != want {
-				t.Errorf("%s, want\n%s", out, want)
-			}
+			check.Equal(t, string(out), want)
 		})
 	}
 }
