@@ -48,9 +48,7 @@ func TestRefillAgainstPythonVectors(t *testing.T) {
 		// Without a reason, Python is exact: it has this level, and no fraction of time left.
 		clock := max(v.now, v.last)
 		exact := v.ours == v.python && v.rest == 0 && (v.pythonLast == clock || v.python == v.tokens)
-		if exact != (v.why == "") {
-			t.Errorf("%+v: exact is %v", v, exact)
-		}
+		check.Equal(t, exact, v.why == "", "%+v: exact", v)
 	}
 }
 

@@ -82,7 +82,6 @@ func TestLevelsLeaveRoomForHeldTokens(t *testing.T) {
 	}
 }
 
-// A bucket fills up only after its holds have ended.
 func TestBucketsFillOnlyAfterHoldsEnd(t *testing.T) {
 	l := bucket.Limit{Name: "a", Capacity: 10_000, Amount: 1_000, Period: 1_000}
 	s := bucket.New([]bucket.Limit{l}, 0, 1, 15_000)

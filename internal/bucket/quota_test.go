@@ -118,9 +118,7 @@ func TestEmptiedStatesHoldNothing(t *testing.T) {
 	sl := &s.Slots[i]
 	sl.Rest, sl.Used, sl.Held, sl.Ended = 1, 2, 3, 4
 	got := s.Emptied()
-	if want := (Slot{Limit: sl.Limit}); got.Slots[i] != want {
-		t.Errorf("%+v, want %+v", got.Slots[i], want)
-	}
+	check.Equal(t, got.Slots[i], Slot{Limit: sl.Limit})
 	w := got.Slots[got.Index(WCU)]
 	check.Equal(t, w.Tokens, WCULimit().Capacity, "a write meter of")
 }

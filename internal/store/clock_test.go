@@ -93,7 +93,6 @@ func TestClockIsCorrected(t *testing.T) {
 	}
 }
 
-// No single answer changes a clock that agrees.
 func TestOneAnswerChangesNoClockThatAgrees(t *testing.T) {
 	for _, off := range []time.Duration{0, time.Hour} {
 		m := newMachine(off)

@@ -28,9 +28,8 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 		reply(200, `{"Responses":{"table":[{"PK":{"S":"a"},"SK":{"S":"s"}}]}}`))
 	a, b, c := item.Key{PK: "a", SK: "s"}, item.Key{PK: "b", SK: "s"}, item.Key{PK: "c", SK: "s"}
 	items, err := open(s.URL).Read(t.Context(), true, a, b, c, a)
-	if err != nil || len(items) != 4 {
-		t.Fatalf("items %v, error %v", items, err)
-	}
+	check.Must(t, err)
+	check.MustEqual(t, len(items), 4, "items %v", items)
 	for i, want := range []item.Item{a.Item(), b.Item(), nil, a.Item()} {
 		if !item.EqualItems(items[i], want) {
 			t.Errorf("item %d is %v, want %v", i, items[i], want)
@@ -128,7 +127,6 @@ func (h hungry) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput,
 	return &dynamodb.BatchGetItemOutput{UnprocessedKeys: in.RequestItems}, nil
 }
 
-// A read with keys that stay unprocessed is throttled.
 func TestReadsWithUnprocessedKeysAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []int

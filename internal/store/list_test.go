@@ -30,7 +30,6 @@ func TestUnprocessedItemsAreRemovedAgain(t *testing.T) {
 	}
 }
 
-// A removal without progress ends.
 func TestRemovalsWithoutProgressEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ somewhere, want int }{{0, 8}, {5, 12}} { // the fifth makes progress: seven more

@@ -100,9 +100,7 @@ func TestExpiredTokensAreNotCounted(t *testing.T) {
 	check.Equal(t, c.Used[0], stream.Used{Limit: "rpm", Before: 50, After: 48, Was: true, Is: true, Milli: -2_000},
 		"used %+v", c.Used)
 	gone := decode(t, streamtest.Payload(streamtest.Record{Sequence: "1", Created: t0, Old: now.Item()})).Changes[0]
-	if gone.Used[0] != (stream.Used{Limit: "rpm", Before: 48, Was: true}) {
-		t.Errorf("the removal has %+v", gone.Used)
-	}
+	check.Equal(t, gone.Used[0], stream.Used{Limit: "rpm", Before: 48, Was: true}, "the removal")
 }
 
 // The state of a change equals what the item codec decodes.

@@ -84,9 +84,8 @@ func TestBusyBucketsDoNotMerge(t *testing.T) {
 		{"another shard, cool too", append(writes(0, 1, 1, 0), writes(3, 99, 1000, 0)...), true},
 	} {
 		p := decide(t0+3000, c.changes...)
-		if merge := len(p.Reshardings) == 1 && p.Reshardings[0].merge; merge != c.merge {
-			t.Errorf("%s: splits %+v", c.name, p.Reshardings)
-		}
+		check.Equal(t, len(p.Reshardings) == 1 && p.Reshardings[0].merge, c.merge, "%s: splits %+v", c.name,
+			p.Reshardings)
 	}
 }
 

@@ -100,7 +100,6 @@ func TestStateInAnotherFormOfJSON(t *testing.T) {
 	}
 }
 
-// Owed sums in any order give the same list.
 func TestOwedSumsInAnyOrderAreTheSame(t *testing.T) {
 	want := []Owed{{Bucket{"n", "r", "ab"}, 9 * dayMillis}, {Bucket{"n", "r", "a"}, 7 * dayMillis},
 		{Bucket{"n", "r", "abc"}, 8 * dayMillis}, {Bucket{"m", "r", "abc"}, 0}}
@@ -109,7 +108,6 @@ func TestOwedSumsInAnyOrderAreTheSame(t *testing.T) {
 	}
 }
 
-// Records of known limits that are close to each other take little space, in any order.
 func TestRecordsCloseToEachOtherTakeLittleSpace(t *testing.T) {
 	var parts []Part
 	for i := range int64(10) {
@@ -128,7 +126,6 @@ func TestRecordsCloseToEachOtherTakeLittleSpace(t *testing.T) {
 	}
 }
 
-// A part with thousands of runs and a run with thousands of limits survive encoding.
 func TestThousandsOfRunsAndLimitsSurviveEncoding(t *testing.T) {
 	part := Part{Bucket: ner, Start: Hourly.Start(t0), Oldest: Hourly.Start(t0)}
 	for i := range 3000 {
@@ -200,7 +197,6 @@ func TestStatesWithInvalidReferencesAreLost(t *testing.T) {
 	}
 }
 
-// Any part of a state may have the oldest record.
 func TestAnyPartMayHaveTheOldestRecord(t *testing.T) {
 	for _, c := range []struct {
 		parts []int64

@@ -128,7 +128,6 @@ func marked(hours int64, sequence string, used int64) item.Item {
 	}.Item()
 }
 
-// If a snapshot has a mark of every shard, earlier snapshots are not read.
 func TestEarlierSnapshotsAreReadForShardsWithoutAMark(t *testing.T) {
 	total := hourOf(Part{Runs: []Run{ran("20", "30", 100, 110)}})
 	for name, c := range map[string]struct {
@@ -367,9 +366,8 @@ func TestBirth(t *testing.T) {
 		check.Equal(t, birth(&c, Hourly), want, "created %d s after the hour", after)
 	}
 	for born, want := range map[int64]int64{0: 0, -1800: 0, t0/1000 + 11: 0, t0/1000 + 10: hour} {
-		if got := birth(&stream.Change{Created: t0, OldBorn: born}, Hourly); got != want {
-			t.Errorf("created at %d, reported at %d: %d, want %d", born, t0/1000, got, want)
-		}
+		check.Equal(t, birth(&stream.Change{Created: t0, OldBorn: born}, Hourly), want, "created at %d, reported at %d",
+			born, t0/1000)
 	}
 }
 

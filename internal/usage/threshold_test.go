@@ -226,7 +226,6 @@ func TestShardsReadDuringASplitProveNothing(t *testing.T) {
 	}
 }
 
-// All shards of a bucket with the largest count are added up.
 func TestAllShardsOfALargeBucketAreAddedUp(t *testing.T) {
 	for n, want := range map[int]bool{1024: true, 2048: false} {
 		var shards []table.Shard

@@ -1,9 +1,10 @@
 package usage
 
 import (
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/zeroae/zae-limiter-go/internal/check"
 )
 
 func at(s string) int64 {
@@ -97,8 +98,6 @@ func TestKindsOfWindowsByLength(t *testing.T) {
 		{[]Window{Monthly, Hourly}, []Window{Hourly, Monthly}}, {[]Window{Daily}, []Window{Daily}},
 		{[]Window{Monthly, Daily, Hourly}, []Window{Hourly, Daily, Monthly}}, {nil, nil},
 	} {
-		if got := Kinds(c.named); !slices.Equal(got, c.want) {
-			t.Errorf("%v: %v, want %v", c.named, got, c.want)
-		}
+		check.Slices(t, Kinds(c.named), c.want, "%v", c.named)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/bucket"
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
@@ -210,9 +211,7 @@ func (w *world) counted(resource string) (all spent, hours, days map[int64]spent
 	hours, days = map[int64]spent{}, map[int64]spent{}
 	for _, it := range w.Items {
 		s, err := ledger.DecodeSnapshot(it)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		check.Must(w.t, err)
 		if len(s.Counts) > 1 {
 			w.t.Fatalf("the snapshot counts %v", s.Counts)
 		}
