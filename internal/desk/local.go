@@ -170,7 +170,7 @@ type localFacts struct {
 	percent int64
 	size    int // how many there are at most
 	desks   *cache
-	all     list.List // of *localBucket, the least recently used first
+	all     list.List // of *localBucket, the least recently charged first
 }
 
 // localBucket is a bucket of PolicyLocal. Its desk is pinned.
@@ -186,14 +186,11 @@ func NewLocals(percent int, d *Desks) *Locals {
 	return &Locals{facts: localFacts{percent: int64(percent), size: max(d.Size, MaxLevels), desks: d.cache}}
 }
 
-// State returns a local bucket, which does not count as used by it; ok is false if there is none.
+// State returns a local bucket; ok is false if there is none.
 func (all *Locals) State(n decide.Name) (state bucket.State, ok bool) {
 	l := all.lock()
 	defer all.mu.Unlock()
-	if b := l.of(n); b != nil {
-		return b.state, true
-	}
-	return state, false
+	return l.get(n)
 }
 
 // of returns a local bucket, nil if there is none.
@@ -204,14 +201,12 @@ func (l *localFacts) of(n decide.Name) *localBucket {
 	return nil
 }
 
-// get returns the state of a bucket, which counts as used by it.
+// get returns the state of a bucket, which does not count as used by it.
 func (l *localFacts) get(n decide.Name) (state bucket.State, ok bool) {
-	b := l.of(n)
-	if b == nil {
-		return bucket.State{}, false
+	if b := l.of(n); b != nil {
+		return b.state, true
 	}
-	l.all.MoveToBack(b.at)
-	return b.state, true
+	return state, false
 }
 
 // set changes the state of a bucket, a new one if there is none.
