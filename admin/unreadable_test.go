@@ -173,6 +173,28 @@ func TestAnyNumberOfUnreadableShardsIsRemoved(t *testing.T) {
 	}
 }
 
+// Shards are removed from the highest down, so that those left by a failure are found again.
+func TestHighShardsAreRemovedFirst(t *testing.T) {
+	w := newWorld(t)
+	for k := range 200 {
+		it := layout.BucketKey(w.ns.id, "acme", "gpt-4", k).Item()
+		it[table.AttrGeneration] = item.S("nonsense")
+		w.must(check.Err(w.db.Write(t.Context(), item.Put{Item: it})))
+	}
+	var removed []item.Key
+	w.db.SetSerialHook(func(o memdynamo.Op) (bool, error) {
+		if o.Name == memdynamo.BatchWriteItem {
+			removed = append(removed, o.Keys...)
+		}
+		return true, nil
+	})
+	w.must(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")))
+	for i, k := range removed {
+		check.MustEqual(t, k, layout.BucketKey(w.ns.id, "acme", "gpt-4", 199-i), "removed")
+	}
+	check.Equal(t, len(removed), 200-98, "removed before the last transaction")
+}
+
 // Limits that replace others with a schedule take it off every shard of every bucket, whatever their kind. The level
 // stays.
 func TestReachTakesSchedulesOff(t *testing.T) {

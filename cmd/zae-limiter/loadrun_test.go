@@ -176,3 +176,11 @@ func TestLoadCorrectsTheClock(t *testing.T) {
 		check.Equal(t, o.Now != nil, given, "%T: a clock is given", memory)
 	}
 }
+
+// Only some errors are expected to pass.
+func TestWhichRefusalsLast(t *testing.T) {
+	for err, want := range map[error]bool{nil: false, limiter.ErrLimited: false, limiter.ErrUnavailable: false,
+		limiter.ErrUnknown: false, limiter.ErrNoLimits: true, limiter.ErrSetup: true} {
+		check.Equal(t, lasts(err), want, "%v lasts", err)
+	}
+}
