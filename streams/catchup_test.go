@@ -179,6 +179,35 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 	})
 }
 
+// So does a read of the cursor or of the lists, after which the invocation ends. The next one catches up.
+func TestCatchUpsWithoutAnAnswerEndAfterFiveSeconds(t *testing.T) {
+	for name, hits := range map[string]func(op memdynamo.Op) bool{
+		"the cursor": func(op memdynamo.Op) bool { return slices.Contains(op.Keys, ledger.OwedCursorKey()) },
+		"the lists":  func(op memdynamo.Op) bool { return op.Query.PK == ledger.OwedPK },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, seen := newRig(t), int64(0)
+			r.take("a", 0, 1, 1)
+			r.within(&seen, nil, true)
+			r.now += 3 * time.Hour.Milliseconds()
+			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
+				if hits(op) {
+					<-op.Done
+					return false, memdynamo.Fail(store.Unavailable)
+				}
+				return true, nil
+			})
+			begin := time.Now()
+			r.within(&seen, nil, true)
+			check.Equal(t, time.Since(begin), callTimeout, name)
+			r.db.SetHook(nil)
+			r.now += 3 * time.Hour.Milliseconds()
+			r.within(&seen, nil, true)
+			check.Equal(t, r.inexact(), "", name)
+		})
+	}
+}
+
 // If longer windows cannot be caught up, the log says why: the cursor cannot be read, claimed or
 // moved, or the lists cannot be read. The next invocation catches up.
 func TestFailedCatchUpsAreLogged(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 // meter counts the write units that one invocation takes from the table. A write takes the units of
 // the stored item, at least one, without indexes. A refused write takes one. A transaction takes
-// twice as many as its writes. A write ends after callTimeout, not counting the time in which it
-// waits for its units. It is safe for concurrent use.
+// twice as many as its writes. Each call ends after callTimeout, not counting the time in which a
+// write waits for its units. It is safe for concurrent use.
 type meter struct {
 	store.Lister
 	pace  *pace // nil: unlimited
@@ -61,6 +61,20 @@ func (m *meter) Transact(ctx context.Context, token string, writes []item.Write)
 		m.took(n, n)
 	}
 	return err
+}
+
+// Read implements [store.Store].
+func (m *meter) Read(ctx context.Context, consistent bool, keys ...item.Key) ([]item.Item, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return m.Lister.Read(ctx, consistent, keys...)
+}
+
+// List implements [store.Lister].
+func (m *meter) List(ctx context.Context, q item.Query) (item.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return m.Lister.List(ctx, q)
 }
 
 // took records the units of a write, and how many of them it has waited for.

@@ -162,9 +162,7 @@ func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) ([]item.Item
 		s.Changed = 0 // the part is gone
 	}
 	if s.Of == usage.Hourly {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		page, err := a.store.List(call, s.PartsQuery())
-		cancel()
+		page, err := a.store.List(ctx, s.PartsQuery())
 		if err != nil || page.Next == nil {
 			return page.Items, err
 		}
@@ -178,9 +176,7 @@ func (a *Aggregator) partsOf(ctx context.Context, s *usage.Summing) ([]item.Item
 func (a *Aggregator) readAll(ctx context.Context, consistent bool, keys []item.Key) (map[item.Key]item.Item, error) {
 	out := make(map[item.Key]item.Item, len(keys))
 	for some := range slices.Chunk(keys, item.MaxReadKeys) {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		items, err := a.store.Read(call, consistent, some...)
-		cancel()
+		items, err := a.store.Read(ctx, consistent, some...)
 		if err != nil {
 			return nil, err
 		}

@@ -174,8 +174,6 @@ func (a *Aggregator) countBeginnings(ctx context.Context, t *usage.Total, parts 
 // query's.
 func (a *Aggregator) read(ctx context.Context, t *usage.Total, consistent bool,
 	known usage.Snapshots) (usage.Snapshots, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	var items []item.Item
 	q := t.PreviousQuery()
 	q.Consistent = consistent
