@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -43,13 +44,18 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 	wrong := func(name, want string) {
 		problems = append(problems, fmt.Errorf("%s=%v: want %s", name, properties[name], want))
 	}
-	list, ok := properties[SetupNamespaces].([]any)
-	for _, e := range list {
-		name, isText := e.(string)
-		ok = ok && isText && NamespaceName.MatchString(name)
-		s.Namespaces = append(s.Namespaces, name)
+	texts := func(name string) (list []string, ok bool) {
+		all, ok := properties[name].([]any)
+		for _, e := range all {
+			text, isText := e.(string)
+			list, ok = append(list, text), ok && isText
+		}
+		return list, ok
 	}
-	if !ok || len(list) == 0 {
+	var ok bool
+	s.Namespaces, ok = texts(SetupNamespaces)
+	odd := func(name string) bool { return !NamespaceName.MatchString(name) }
+	if !ok || len(s.Namespaces) == 0 || slices.ContainsFunc(s.Namespaces, odd) {
 		wrong(SetupNamespaces, "a list of "+WantNamespaceName)
 	}
 	days, _ := properties[SetupAuditRetention].(string)
@@ -62,14 +68,7 @@ func SetupFromProperties(properties map[string]any) (Setup, error) {
 	if !ok && properties[SetupStream] != nil {
 		wrong(SetupStream, "the ARN of a stream")
 	}
-	manifests, ok := properties[SetupManifests].([]any)
-	ok = ok || properties[SetupManifests] == nil
-	for _, e := range manifests {
-		text, isText := e.(string)
-		ok = ok && isText
-		s.Manifests = append(s.Manifests, text)
-	}
-	if !ok {
+	if s.Manifests, ok = texts(SetupManifests); !ok && properties[SetupManifests] != nil {
 		wrong(SetupManifests, "a list of manifests of limits")
 	}
 	if len(problems) > 0 {
