@@ -38,8 +38,12 @@ func (l *Limiter) addDashboard() {
 		graph("Latency of UpdateItem", "ms", l.latency("p50"), l.latency("p99")),
 	)
 	l.Dashboard.AddWidgets(l.functionGraphs()...)
+	units := l.capacities("ConsumedWriteCapacityUnits")
+	if l.Aggregator != nil { // which MaxWriteUnits bounds
+		units = append(units, l.Metric(l.Aggregator, function.MetricWriteUnits, label("of these the aggregator's")))
+	}
 	l.Dashboard.AddWidgets(
-		graph("Write units", "a minute", append(l.capacities("ConsumedWriteCapacityUnits"), l.aggregatorUnits()...)...),
+		graph("Write units", "a minute", units...),
 		graph("Read units", "a minute", l.capacities("ConsumedReadCapacityUnits")...),
 		graph("Throttled requests", "a minute",
 			append(l.capacities("WriteThrottleEvents"), l.capacities("ReadThrottleEvents")...)...),
@@ -78,14 +82,6 @@ func (l *Limiter) functionGraphs() []awscloudwatch.IWidget {
 		out = append(out, graph("Bucket changes seen, refills, shard steps", "a minute", work...))
 	}
 	return out
-}
-
-// aggregatorUnits returns the aggregator's write units, which MaxWriteUnits bounds.
-func (l *Limiter) aggregatorUnits() []awscloudwatch.IMetric {
-	if l.Aggregator == nil {
-		return nil
-	}
-	return []awscloudwatch.IMetric{l.Metric(l.Aggregator, function.MetricWriteUnits, label("of these the aggregator's"))}
 }
 
 // cost estimates the cost of a month of 30 days from the last hours.

@@ -89,7 +89,7 @@ func (l *Limiter) environmentStatements() (out []statement) {
 // stream and delivers given-up batches with the function's own role.
 func (l *Limiter) streamStatements(logs awslogs.LogGroup) []statement {
 	failed := l.FailedRecordsBucket
-	return slices.Concat(l.keyOfTable(false), l.keyOfObjects(), []statement{
+	return slices.Concat(l.keyOfTable(false), l.onKey(l.Key, "s3", []string{"kms:GenerateDataKey"}), []statement{
 		logStatement(logs),
 		allow([]string{
 			"dynamodb:DescribeStream",
@@ -148,11 +148,6 @@ func (l *Limiter) keyOfTable(writes bool) []statement {
 		actions = append(actions, "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 	}
 	return l.onKey(key, "dynamodb", actions)
-}
-
-// keyOfObjects returns the right on the customer key that putting an object needs.
-func (l *Limiter) keyOfObjects() []statement {
-	return l.onKey(l.Key, "s3", []string{"kms:GenerateDataKey"})
 }
 
 func (l *Limiter) onKey(key awskms.IKey, service string, actions []string) []statement {

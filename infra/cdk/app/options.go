@@ -67,8 +67,13 @@ func optionsFromContext(context map[string]any) (options, error) {
 		case !known && resembled(name) != "":
 			problems = append(problems, fmt.Errorf("context %s: did you mean %s%s?", key, contextPrefix, resembled(name)))
 		case !known:
-			all := strings.Join(optionKeys(), ", ")
-			problems = append(problems, fmt.Errorf("context %s: no such option; there are %s", key, all))
+			var all []string
+			for _, o := range option.Of(options{}) {
+				all = append(all, o.Key)
+			}
+			slices.Sort(all)
+			problems = append(problems,
+				fmt.Errorf("context %s: no such option; there are %s", key, strings.Join(all, ", ")))
 		case err != nil:
 			problems = append(problems, fmt.Errorf("context %s=%v: %w", key, context[key], err))
 		}
@@ -104,14 +109,6 @@ func (o options) tableName() string {
 func tableOfStream(arn string) string {
 	table, _, _ := strings.Cut(arn, "/stream/")
 	return table
-}
-
-func optionKeys() (keys []string) {
-	for _, o := range option.Of(options{}) {
-		keys = append(keys, o.Key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // resembled returns the option for which a key was probably meant, or "": it has the same letters
