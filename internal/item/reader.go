@@ -32,24 +32,18 @@ func (r *Reader) Value(attr string) (Value, bool) {
 	return v, ok
 }
 
-// read returns the attribute as a value of a type; ok is false if it is absent or null, or fails.
-func read[T Value](r *Reader, attr, want string) (v T, ok bool) {
-	stored, ok := r.Value(attr)
-	if !ok {
-		return v, false
-	}
-	if v, ok = stored.(T); !ok {
-		r.Fail("attribute %q has type %T, want %s", attr, stored, want)
-	}
-	return v, ok
-}
-
 // Str reads a string.
 func (r *Reader) Str(attr string) string {
-	if s, ok := read[*types.AttributeValueMemberS](r, attr, "a string"); ok {
-		return s.Value
+	v, ok := r.Value(attr)
+	if !ok {
+		return ""
 	}
-	return ""
+	s, ok := v.(*types.AttributeValueMemberS)
+	if !ok {
+		r.Fail("attribute %q has type %T, want a string", attr, v)
+		return ""
+	}
+	return s.Value
 }
 
 // Need is Str for a required attribute.
@@ -63,8 +57,16 @@ func (r *Reader) Need(attr string) string {
 
 // Flag reads a boolean.
 func (r *Reader) Flag(attr string) bool {
-	b, ok := read[*types.AttributeValueMemberBOOL](r, attr, "a boolean")
-	return ok && b.Value
+	v, ok := r.Value(attr)
+	if !ok {
+		return false
+	}
+	b, ok := v.(*types.AttributeValueMemberBOOL)
+	if !ok {
+		r.Fail("attribute %q has type %T, want a boolean", attr, v)
+		return false
+	}
+	return b.Value
 }
 
 // Int reads a whole number.
@@ -81,10 +83,19 @@ func (r *Reader) Int(attr string) int64 {
 
 // Entries returns a map attribute; an empty one is nil.
 func (r *Reader) Entries(attr string) Item {
-	if m, ok := read[*types.AttributeValueMemberM](r, attr, "a map"); ok && len(m.Value) > 0 {
-		return m.Value
+	v, ok := r.Value(attr)
+	if !ok {
+		return nil
 	}
-	return nil
+	m, ok := v.(*types.AttributeValueMemberM)
+	if !ok {
+		r.Fail("attribute %q has type %T, want a map", attr, v)
+		return nil
+	}
+	if len(m.Value) == 0 {
+		return nil
+	}
+	return m.Value
 }
 
 // Texts returns a list or set of strings; an empty one is nil.
