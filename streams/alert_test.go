@@ -19,7 +19,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
 // alerts receives alerts.
@@ -61,11 +60,9 @@ func (a *alerts) of(t ledger.Threshold) (out []Alert) {
 func spentHalf(t *testing.T) (r *rig, to *alerts, payload []byte, again string) {
 	r, to = newRig(t), &alerts{}
 	r.agg.alert, r.agg.table = to.send, "limits"
-	b := budgetShard(0, 1)
-	b.State = b.State.Take([]int64{20_000, 1000})
-	r.db.Store(b.Item())
+	r.db.Store(spentShard(0, 1, 20_000).Item())
 	changes := r.since(0)
-	return r, to, streamtest.PayloadOf(records(changes)...), resumeAt(changes[0].SequenceNumber())
+	return r, to, payloadOf(changes), resumeAt(changes[0].SequenceNumber())
 }
 
 // An alert has all the fields of its record, and is sent once even if the batch is repeated.
@@ -99,17 +96,15 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 		{"not sent", func(n int) (bool, error) { return n > 1, map[bool]error{true: errDown}[n == 1] }, nil, false, true, 1},
 		{"sent, answer lost", func(n int) (bool, error) { return true, map[bool]error{true: errDown}[n == 1] }, nil,
 			false, true, 2},
-		{"record not written", nil, func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) },
-			false, true, 2},
-		{"record written, answer lost", nil, func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) },
-			false, false, 1},
+		{"record not written", nil, failing(false, store.Unavailable), false, true, 2},
+		{"record written, answer lost", nil, failing(true, store.Unknown), false, false, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, to, payload, again := spentHalf(t)
 			to.fails = c.alert
 			met, spent := false, int64(20)
 			r.db.SetSerialHook(func(op memdynamo.Op) (bool, error) {
-				if met || len(op.Writes) == 0 || !strings.HasPrefix(op.Writes[0].Target().SK, "#QUOTA#") {
+				if met || !strings.HasPrefix(target(op).SK, "#QUOTA#") {
 					return true, nil
 				}
 				if met = true; c.first {
@@ -134,17 +129,9 @@ func TestAlertsArriveAtLeastOnce(t *testing.T) {
 			for _, a := range to.sent {
 				check.Equal(t, a.ID, to.sent[0].ID, "sent again as")
 			}
-			snapshots := 0
-			for _, it := range r.db.Items() {
-				s, err := ledger.DecodeSnapshot(it)
-				if err != nil {
-					continue
-				}
-				if snapshots++; s.Counts["budget"] != 20 {
-					t.Errorf("counted %+v", s.Counts)
-				}
+			for _, part := range []string{anHour, aDay} {
+				check.Equal(t, r.snapshot("e", part).Counts["budget"], 20, part)
 			}
-			check.Equal(t, snapshots, 2, "snapshots, want an hour and a day")
 		})
 	}
 }
@@ -164,13 +151,14 @@ func TestUnreadableRecordsDelayAlerts(t *testing.T) {
 			}
 			return true, nil
 		})
-		if got := r.handle(payload); got != again || len(to.sent) != 0 || reads == 0 {
-			t.Errorf("read %d fails: response %s, sent %+v", read+1, got, to.sent)
+		check.Equal(t, r.handle(payload), again, "read %d fails", read+1)
+		if len(to.sent) != 0 || reads == 0 {
+			t.Errorf("read %d fails, and %+v is sent", read+1, to.sent)
 		}
 		r.db.SetHook(nil)
-		if got := r.handle(payload); got != done || len(to.sent) != 2 || len(r.thresholds()) != 2 {
-			t.Errorf("then: response %s, sent %+v, recorded %+v", got, to.sent, r.thresholds())
-		}
+		check.Equal(t, r.handle(payload), done, "second response")
+		check.Equal(t, len(to.sent), 2, "sent")
+		check.Equal(t, len(r.thresholds()), 2, "recorded")
 	}
 }
 
@@ -181,16 +169,15 @@ func TestRefusedAlertsDoNotBlockTheStream(t *testing.T) {
 	to.fails = func(n int) (bool, error) {
 		return n > 1, map[bool]error{true: fmt.Errorf("no such topic: %w", ErrAlertRefused)}[n == 1]
 	}
-	if got := r.handle(payload); got != done || len(r.thresholds()) != 0 {
-		t.Errorf("response %s, recorded %+v", got, r.thresholds())
-	}
+	check.Equal(t, r.handle(payload), done)
+	check.Equal(t, len(r.thresholds()), 0, "recorded")
 	r.wants(r.metrics.String(), `"WritesFailed":1`)
 	seen := len(r.since(0))
 	r.now += 3_600_000
-	b := budgetShard(0, 1)
-	b.State = b.State.Take([]int64{20_000, 1000}).At(r.now).Take([]int64{1_000, 1000})
+	b := spentShard(0, 1, 20_000)
+	b.State = b.State.At(r.now).Take([]int64{1_000, 1000})
 	r.db.Store(b.Item())
-	check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0)[seen:])...)), done, "an hour later")
+	check.Equal(t, r.handle(payloadOf(r.since(0)[seen:])), done, "an hour later")
 	if len(to.sent) != 1 || len(r.thresholds()) != 1 || to.sent[0].Percent != 50 {
 		t.Errorf("sent %+v, recorded %+v", to.sent, r.thresholds())
 	}
@@ -211,13 +198,9 @@ func TestConfiguredThresholdsAreUsed(t *testing.T) {
 	} {
 		o.Thresholds = c.given
 		a, err := New(o)
-		if (err == nil) != (c.err == "") || !strings.Contains(fmt.Sprint(err), c.err) {
-			t.Errorf("%v: %v, want %q", c.given, err, c.err)
-		}
-		for limit, want := range c.want {
-			if err == nil && !slices.Equal(a.conf.Percents[limit], want) {
-				t.Errorf("%v: %v", c.given, a.conf.Percents)
-			}
+		check.Says(t, err, c.err, "%v", c.given)
+		if err == nil {
+			check.Deep(t, a.conf.Percents, c.want, "%v", c.given)
 		}
 	}
 }
@@ -234,8 +217,7 @@ func TestPeriodsWithoutEndAreNotReported(t *testing.T) {
 		b.State = b.State.Take([]int64{20_000, 1000})
 		b.State.Slots[0].End = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 		r.db.Store(b.Item())
-		payload := streamtest.PayloadOf(records(r.since(0))...)
-		check.Equal(t, r.handle(payload), done, "%d", year)
+		check.Equal(t, r.handle(r.payload()), done, "%d", year)
 		check.Equal(t, len(r.thresholds()), reported, "%d: reported", year)
 	}
 }

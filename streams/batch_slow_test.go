@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"regexp"
 	"strconv"
@@ -19,7 +18,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
 // slowTable answers calls after a round trip. It accepts a number of write units per second, a
@@ -126,7 +124,7 @@ func manyBuckets(t *testing.T, n int, rate float64, padding int, change func(*ri
 		for i := from; i < min(from+batch, n); i++ {
 			r.take(name(i), 0, 1, 100)
 		}
-		r.handle(streamtest.PayloadOf(records(r.since(0))...))
+		r.handle(r.payload())
 		r.db.Drain()
 	}
 	s := &slowTable{rate: rate, at: begin}
@@ -212,7 +210,7 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 				return false, memdynamo.Fail(store.Throttled)
 			},
 			"lists hung": func(op memdynamo.Op) (bool, error) {
-				if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK {
+				if target(op).PK == ledger.OwedPK {
 					<-op.Done
 					return false, memdynamo.Fail(store.Unknown)
 				}
@@ -223,16 +221,13 @@ func TestAnAnswerComesBeforeTheDeadline(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				for range 2 { // the second continues the day of the first
-					r.handle(streamtest.PayloadOf(records(r.since(0))...))
+					r.handle(r.payload())
 					r.db.Drain()
 					for i := range 300 {
 						r.take(fmt.Sprint("tenant-", i), 0, 1, 1)
 					}
 				}
-				payload := streamtest.PayloadOf(records(r.since(0))...)
-				if tumbling {
-					payload = windowed(records(r.since(0)), nil, true)
-				}
+				payload := r.payloadIn(tumbling)
 				r.db.SetHook(hook)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -283,8 +278,7 @@ func TestManyDaysCatchUpOverSeveralInvocations(t *testing.T) {
 		later := 2 * time.Hour.Milliseconds()
 		r.agg.now = func() int64 { return t0 + later + time.Since(begin).Milliseconds() }
 		r.db.SetHook(func(op memdynamo.Op) (bool, error) { return takes(op, 15*time.Millisecond) })
-		var log strings.Builder
-		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+		log := r.logged()
 		invocations := 0
 		for ; r.snapshots("2023-11-14") < n; invocations++ {
 			if invocations > 5 {
@@ -328,7 +322,7 @@ func TestWorkBeginsUntilFiveSecondsBeforeTheDeadline(t *testing.T) {
 		payload := windowed(records(r.since(seen)), state, false)
 		begin, mu, last, lists := time.Now(), sync.Mutex{}, time.Duration(0), 0
 		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK {
+			if target(op).PK == ledger.OwedPK {
 				ok, err := takes(op, 3500*time.Millisecond)
 				mu.Lock()
 				defer mu.Unlock()

@@ -25,8 +25,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/item/itemtest"
-	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -39,12 +37,9 @@ func TestWholeBatchDone(t *testing.T) {
 	r.take("a", 0, 3, 500)
 	r.take("a", 0, 2, -100)
 	r.take("b", 0, 1, 1)
-	check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "response")
+	check.Equal(t, r.handle(r.payload()), done, "response")
 	check.Equal(t, r.inexact(), "")
-	it := r.db.Item(layout.UsageKey("ns", "a", "gpt", "2023-11-14"))
-	if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 5 {
-		t.Errorf("daily counts %v, %v", s.Counts, err)
-	}
+	check.Equal(t, r.snapshot("a", aDay).Counts["rpm"], 5, "in the day")
 	if s := r.db.Stats(); s.Calls() != 8 || s.Updates != 4 {
 		t.Errorf("%+v for two entities and two windows, want 4 updates, and for each day a read and a query", s)
 	}
@@ -81,7 +76,7 @@ func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 			for _, e := range []string{"a", "b", "c", "b"} {
 				r.take(e, 0, 1, 1)
 			}
-			r.handedOn(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(kind) })
+			r.handedOn(failing(false, kind))
 		})
 	}
 }
@@ -106,19 +101,18 @@ func TestDeadlineIsReportedAsNotDone(t *testing.T) {
 				cancel() // and loses the answer of this call
 			}
 		})
-		out, err := r.agg.Invoke(ctx, streamtest.PayloadOf(records(changes)...))
-		if want := resumeAt(changes[n].SequenceNumber()); err != nil || string(out) != want {
-			t.Errorf("at call %d: response %s %v, want %s", call, out, err, want)
-		}
+		out, err := r.agg.Invoke(ctx, payloadOf(changes))
+		check.Must(t, err, "at call %d", call)
+		check.Equal(t, string(out), resumeAt(changes[n].SequenceNumber()), "at call %d", call)
 	}
 	past, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	r.db.SetHook(nil)
 	r.db.ResetStats()
-	out, err := r.agg.Invoke(past, streamtest.PayloadOf(records(changes)...))
-	if want := resumeAt(changes[0].SequenceNumber()); err != nil || string(out) != want || r.db.Stats().Calls() != 0 {
-		t.Errorf("after the deadline: %s %v, %+v", out, err, r.db.Stats())
-	}
+	out, err := r.agg.Invoke(past, payloadOf(changes))
+	check.Must(t, err, "after the deadline")
+	check.Equal(t, string(out), resumeAt(changes[0].SequenceNumber()), "after the deadline")
+	check.Equal(t, r.db.Stats().Calls(), 0, "calls after the deadline")
 }
 
 // W18, W26: a malformed record is stored, counted and skipped; it blocks nothing else.
@@ -147,14 +141,9 @@ func TestMalformedRecordIsKeptAndSkipped(t *testing.T) {
 		!strings.Contains(kept.Reason, "rpm") {
 		t.Errorf("kept %s, %v", line, err)
 	}
-	if it := r.db.Item(layout.UsageKey("ns", "b", "gpt", "2023-11-14")); it == nil {
-		t.Error("b is not counted")
-	}
-	var m map[string]any
-	if err := json.Unmarshal(r.metrics.Bytes()[:bytes.IndexByte(r.metrics.Bytes(), '\n')], &m); err != nil ||
-		m["Malformed"] != 1.0 || m["Records"] != 2.0 {
-		t.Errorf("metrics %v, %v", m, err)
-	}
+	check.Equal(t, r.snapshot("b", aDay).Counts["rpm"], 1, "b")
+	first, _, _ := strings.Cut(r.metrics.String(), "\n")
+	r.wants(first, `"Malformed":1`, `"Records":2`)
 }
 
 func TestUnkeptMalformedRecordsAreNotDone(t *testing.T) {
@@ -167,14 +156,14 @@ func TestUnkeptMalformedRecordsAreNotDone(t *testing.T) {
 	want := resumeAt(changes[1].SequenceNumber())
 	r.kept.fail = errDown
 	check.Equal(t, r.handle(payload), want, "it is not stored")
-	var log bytes.Buffer
-	r.agg.keep, r.agg.log = nil, slog.New(slog.NewTextHandler(&log, nil))
-	if got := r.handle(payload); got != want || !strings.Contains(log.String(), errNowhere.Error()) {
-		t.Errorf("nowhere: %s, want %s, logged %s", got, want, log.String())
+	log := r.logged()
+	r.agg.keep = nil
+	check.Equal(t, r.handle(payload), want, "nowhere")
+	if !strings.Contains(log.String(), errNowhere.Error()) {
+		t.Errorf("nowhere: logged %s", log)
 	}
 	// Without a sequence number, the whole batch must be repeated.
-	check.Equal(t, r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))), resumeAt(""),
-		"no sequence number")
+	check.Equal(t, r.handle(streamtest.PayloadOf(recs[0], json.RawMessage(`{}`))), resumeAt(""), "no sequence number")
 }
 
 func TestGarbageIsAnError(t *testing.T) {
@@ -188,9 +177,8 @@ func TestGarbageIsAnError(t *testing.T) {
 
 func TestEmptyBatch(t *testing.T) {
 	r := newRig(t)
-	if got := r.handle([]byte(`{"Records":[]}`)); got != done || r.db.Stats().Calls() != 0 {
-		t.Errorf("response %s, calls %+v", got, r.db.Stats())
-	}
+	check.Equal(t, r.handle([]byte(`{"Records":[]}`)), done)
+	check.Equal(t, r.db.Stats().Calls(), 0, "calls")
 }
 
 // A Keep function that never answers does not use up the time of later writes.
@@ -363,9 +351,9 @@ func TestMemoryOfOneProcess(t *testing.T) {
 		now:  func() int64 { return time.Now().UnixMilli() },
 		conf: usage.Config{Windows: []usage.Window{usage.Hourly, usage.Daily}, SnapshotTTLDays: 90, MaxShards: 32},
 	}
-	if out, err := agg.Invoke(t.Context(), payload); err != nil || string(out) != done {
-		t.Fatal(string(out), err)
-	}
+	out, err := agg.Invoke(t.Context(), payload)
+	check.Must(t, err)
+	check.MustEqual(t, string(out), done)
 	status, err := os.ReadFile("/proc/self/status")
 	check.Must(t, err)
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")

@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -37,10 +35,8 @@ func TestListsAreDueAfterTheirHour(t *testing.T) {
 		{10 * time.Minute, "22:06:00", "22:03:00"},
 	} {
 		l := &tally{tumbling: stream.Tumbling{On: true, Length: c.fold.Milliseconds()}}
-		if got := l.catchUpUntil(usage.Hourly, at(c.now)); got != at(c.want) {
-			t.Errorf("fold %v, at %s: up to %s, want %s", c.fold, c.now,
-				time.UnixMilli(got).UTC().Format(time.TimeOnly), c.want)
-		}
+		got := time.UnixMilli(l.catchUpUntil(usage.Hourly, at(c.now))).UTC().Format(time.TimeOnly)
+		check.Equal(t, got, c.want, "fold %v, at %s", c.fold, c.now)
 	}
 }
 
@@ -61,9 +57,7 @@ func TestDeadCatchUpsAreTakenOver(t *testing.T) {
 			}
 		}
 	}
-	day := func() int64 {
-		return r.usageOf()["ns/ENTITY#a#USAGE#gpt#2023-11-14 rpm"]
-	}
+	day := func() int64 { return r.usageOf()["ns/ENTITY#a#USAGE#gpt#2023-11-14 rpm"] }
 	r.now += 3 * time.Hour.Milliseconds()
 	begun := r.now
 	r.fails(func(op memdynamo.Op) bool { return op.Name == memdynamo.Query }) // the invocation dies after its claim
@@ -83,20 +77,15 @@ func TestDeadCatchUpsAreTakenOver(t *testing.T) {
 // Windows that cannot be summed are owed again, and the log says so. The next invocation sums them.
 func TestFailedSumsAreOwedAgain(t *testing.T) {
 	r, seen := newRig(t), int64(0)
-	var log strings.Builder
-	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+	log := r.logged()
 	for range 2 { // the second continues the day
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)
 	}
 	fails := true
-	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		for _, k := range op.Keys {
-			if strings.HasPrefix(k.SK, "#USAGE#") && fails {
-				return false, memdynamo.Fail(store.Unavailable)
-			}
-		}
-		return true, nil
+	r.fails(func(op memdynamo.Op) bool {
+		ofUsage := func(k item.Key) bool { return strings.HasPrefix(k.SK, "#USAGE#") }
+		return fails && slices.ContainsFunc(op.Keys, ofUsage)
 	})
 	for _, c := range []struct{ day, said int64 }{{0, 1}, {2, 1}} {
 		r.now += 3 * time.Hour.Milliseconds()
@@ -170,9 +159,8 @@ func TestACallWithoutAnAnswerEndsAfterFiveSeconds(t *testing.T) {
 			return true, nil
 		})
 		begin := time.Now()
-		if got := r.handle(streamtest.PayloadOf(records(r.since(0))...)); got != done || r.inexact() != "" {
-			t.Errorf("%s, %s", got, r.inexact())
-		}
+		check.Equal(t, r.handle(r.payload()), done)
+		check.Equal(t, r.inexact(), "")
 		if took := time.Since(begin); !hung || took < 5*time.Second || took >= 6*time.Second {
 			t.Errorf("hung %v, answered after %v", hung, took)
 		}
@@ -216,20 +204,18 @@ func TestFailedCatchUpsAreLogged(t *testing.T) {
 		"the cursor is not read": func(op memdynamo.Op) bool { return slices.Contains(op.Keys, cursor) },
 		"the lists are not read": func(op memdynamo.Op) bool { return op.Query.PK == ledger.OwedPK },
 		"the cursor is not moved": func(op memdynamo.Op) bool {
-			return len(op.Writes) > 0 && op.Writes[0].Target() == cursor
+			return target(op) == cursor
 		},
 	} {
 		r, seen := newRig(t), int64(0)
-		var log strings.Builder
-		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+		log := r.logged()
 		r.take("a", 0, 1, 1)
 		r.within(&seen, nil, true)
 		r.now += 3 * time.Hour.Milliseconds()
-		r.fails(func(op memdynamo.Op) bool { return hits(op) })
+		r.fails(hits)
 		r.within(&seen, nil, true)
-		if n := strings.Count(log.String(), `level=WARN msg="longer windows not caught up" err=`); n != 1 {
-			t.Errorf("%s: logged %d times in\n%s", name, n, &log)
-		}
+		logged := strings.Count(log.String(), `level=WARN msg="longer windows not caught up" err=`)
+		check.Equal(t, logged, 1, "%s: times logged in\n%s", name, log)
 		r.db.SetHook(nil)
 		r.now += 3 * time.Hour.Milliseconds()
 		r.within(&seen, nil, true)
@@ -253,8 +239,7 @@ func TestADayOnSeveralListsIsSummedOnce(t *testing.T) {
 		if strings.HasPrefix(op.Query.From, "#USAGE#") {
 			read[op.Query.PK]++
 		}
-		if len(op.Writes) > 0 && op.Writes[0].Target().PK == ledger.OwedPK &&
-			op.Writes[0].Target() != ledger.OwedCursorKey() {
+		if target(op).PK == ledger.OwedPK && target(op) != ledger.OwedCursorKey() {
 			lists++
 		}
 	})

@@ -35,9 +35,8 @@ func TestWrongViewsAreStoredOnce(t *testing.T) {
 			seen = append(seen, raw)
 		}
 		r.handle(streamtest.PayloadOf(seen...))
-		if len(seen) != 10 || len(r.kept.keys) != 1 {
-			t.Errorf("%s: of %d records %d objects are kept", view, len(seen), len(r.kept.keys))
-		}
+		check.Equal(t, len(seen), 10, "%s: records", view)
+		check.Equal(t, len(r.kept.keys), 1, "%s: objects", view)
 	}
 }
 

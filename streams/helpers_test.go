@@ -137,6 +137,11 @@ func (r *rig) fails(hits func(op memdynamo.Op) bool) {
 	})
 }
 
+// failing returns a hook for calls that all fail, with effect if they are applied.
+func failing(applied bool, kind store.Kind) memdynamo.Hook {
+	return func(memdynamo.Op) (bool, error) { return applied, memdynamo.Fail(kind) }
+}
+
 // watch calls see before each call.
 func (r *rig) watch(see func(op memdynamo.Op)) {
 	r.fails(func(op memdynamo.Op) bool { see(op); return false })
@@ -187,6 +192,42 @@ func (r *rig) take(entity string, shard int, rpm, tpm int64) {
 	b := r.bucket(entity, shard)
 	b.State = b.State.Take([]int64{rpm * 1000, tpm * 1000, 1000})
 	r.db.Store(b.Item())
+}
+
+// payload returns the payload of all changes so far.
+func (r *rig) payload() []byte { return payloadOf(r.since(0)) }
+
+// payloadIn returns the payload of all changes so far, at the end of a tumbling window or without one.
+func (r *rig) payloadIn(tumbling bool) []byte {
+	if tumbling {
+		return windowed(records(r.since(0)), nil, true)
+	}
+	return r.payload()
+}
+
+func payloadOf(changes []memdynamo.Change) []byte { return streamtest.PayloadOf(records(changes)...) }
+
+// logged makes the aggregator log to the returned buffer.
+func (r *rig) logged() *bytes.Buffer {
+	var log bytes.Buffer
+	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+	return &log
+}
+
+// target returns the key of a call's first write.
+func target(op memdynamo.Op) (k item.Key) {
+	if len(op.Writes) > 0 {
+		k = op.Writes[0].Target()
+	}
+	return k
+}
+
+// snapshot returns the snapshot of an entity in a part of time.
+func (r *rig) snapshot(entity, part string) ledger.Snapshot {
+	r.t.Helper()
+	s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", entity, "gpt", part)))
+	check.Must(r.t, err)
+	return s
 }
 
 func records(changes []memdynamo.Change) []json.RawMessage {
@@ -318,19 +359,18 @@ func (r *rig) handedOn(fault func(op memdynamo.Op) (bool, error)) {
 	r.t.Helper()
 	changes := r.since(0)
 	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if len(op.Writes) > 0 && strings.Contains(op.Writes[0].Target().PK, "ENTITY#b") {
+		if strings.Contains(target(op).PK, "ENTITY#b") {
 			return fault(op)
 		}
 		return true, nil
 	})
-	check.Equal(r.t, r.handle(streamtest.PayloadOf(records(changes)...)), resumeAt(changes[1].SequenceNumber()),
-		"response")
+	check.Equal(r.t, r.handle(payloadOf(changes)), resumeAt(changes[1].SequenceNumber()), "response")
 	// The other writes are done nevertheless.
 	if it := r.db.Item(layout.UsageKey("ns", "c", "gpt", "2023-11-14")); it == nil {
 		r.t.Error("c is not counted")
 	}
 	r.db.SetHook(nil)
-	check.Equal(r.t, r.handle(streamtest.PayloadOf(records(changes[1:])...)), done, "second response")
+	check.Equal(r.t, r.handle(payloadOf(changes[1:])), done, "second response")
 	check.Equal(r.t, r.inexact(), "")
 }
 

@@ -138,8 +138,7 @@ func TestPanicIsNotDone(t *testing.T) {
 	for _, e := range []string{"a", "b", "c"} {
 		r.take(e, 0, 1, 1)
 	}
-	var log strings.Builder
-	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+	log := r.logged()
 	r.handedOn(func(memdynamo.Op) (bool, error) { panic("planted") })
 	if want := `msg="usage not written" entity=b resource=gpt err="bug: planted"`; !strings.Contains(log.String(), want) {
 		t.Errorf("no %s in %s", want, log.String())
@@ -154,8 +153,8 @@ func TestFailedUpkeepDoesNotBlockTheStream(t *testing.T) {
 		call   func(op memdynamo.Op) (bool, error)
 		failed int // a repeated refill is done already, or refused: not a failure
 	}{
-		{"refused", func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) }, 2},
-		{"answer lost", func(memdynamo.Op) (bool, error) { return true, memdynamo.Fail(store.Unknown) }, 1},
+		{"refused", failing(false, store.Unavailable), 2},
+		{"answer lost", failing(true, store.Unknown), 1},
 		{"hung", func(op memdynamo.Op) (bool, error) { <-op.Done; return false, nil }, 1},
 		{"panic", func(memdynamo.Op) (bool, error) { panic("planted") }, 2},
 	} {
@@ -168,11 +167,11 @@ func TestFailedUpkeepDoesNotBlockTheStream(t *testing.T) {
 				hot.State.RF = r.now
 				r.db.Store(hot.Item())
 				r.take("f", 0, 1, 1)
-				payload := streamtest.PayloadOf(records(r.since(0))...)
+				payload := r.payload()
 				r.now += 700
 				var upkeep atomic.Int64 // calls are concurrent
 				r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-					if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#") {
+					if !strings.Contains(target(op).PK, "BUCKET#") {
 						return true, nil
 					}
 					upkeep.Add(1)
@@ -202,21 +201,19 @@ func TestAcknowledgedRecordsAreCountedWhicheverReadFails(t *testing.T) {
 		r.agg.concurrency, r.agg.log = 1, slog.New(slog.DiscardHandler)
 		r.agg.conf.Windows = append(r.agg.conf.Windows, usage.Monthly)
 		r.take("e", 0, 5, 100)
-		check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
+		check.MustEqual(t, r.handle(r.payload()), done)
 		for i := range 4 {
 			r.now += 1_500_000
 			r.take("e", i%2, int64(i+1), 100)
 		}
-		batch := streamtest.PayloadOf(records(r.since(2))...) // the second record is lost
+		batch := payloadOf(r.since(2)) // the second record is lost
 		reads := 0
-		r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-			if op.Name != memdynamo.BatchGetItem && op.Name != memdynamo.Query {
-				return true, nil
+		r.fails(func(op memdynamo.Op) bool {
+			if op.Name == memdynamo.BatchGetItem || op.Name == memdynamo.Query {
+				reads++
+				return reads == at
 			}
-			if reads++; reads == at {
-				return false, memdynamo.Fail(store.Unavailable)
-			}
-			return true, nil
+			return false
 		})
 		if got := r.handle(batch); got == done && reads >= at {
 			t.Errorf("read %d failed, and the response is %s", at, got)

@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -32,13 +31,10 @@ func TestSnapshotsAreLookedUpAfterEightCounted(t *testing.T) {
 		for range c.wrote {
 			l.learn(1)
 		}
-		read := false
-		r.watch(func(op memdynamo.Op) {
-			read = op.Consistent // must include recent writes
-		})
-		if got := l.snapshots(t.Context(), bucket) != nil; got != c.want || read != c.want {
-			t.Errorf("%d found, %d counted: looked up %v, consistently %v", c.found, c.wrote, got, read)
-		}
+		consistent := false // must include recent writes
+		r.watch(func(op memdynamo.Op) { consistent = op.Consistent })
+		check.Equal(t, l.snapshots(t.Context(), bucket) != nil, c.want, "%d found, %d counted", c.found, c.wrote)
+		check.Equal(t, consistent, c.want, "%d found, %d counted: consistent", c.found, c.wrote)
 	}
 }
 
@@ -79,8 +75,7 @@ func TestLargeSnapshotsAreNotHeld(t *testing.T) {
 // from a consistent read.
 func TestKnownSnapshotsReplaceStaleReads(t *testing.T) {
 	r := newRig(t)
-	total := &usage.Total{Bucket: gpt("e"), Window: usage.Hourly,
-		Start: usage.Hourly.Start(t0)}
+	total := &usage.Total{Bucket: gpt("e"), Window: usage.Hourly, Start: usage.Hourly.Start(t0)}
 	stored, newer := total.Key().Item(), total.Key().Item()
 	newer["n"] = item.N(1)
 	r.db.Store(stored)
@@ -134,5 +129,5 @@ func (r *rig) last() memdynamo.Change {
 // countRecords makes the aggregator count records at once, without a fold.
 func (r *rig) countRecords(changes ...memdynamo.Change) {
 	r.t.Helper()
-	check.MustEqual(r.t, r.handle(streamtest.PayloadOf(records(changes)...)), done)
+	check.MustEqual(r.t, r.handle(payloadOf(changes)), done)
 }

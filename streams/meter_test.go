@@ -67,15 +67,13 @@ func TestWritesWaitForTheUnitsOfEarlierOnes(t *testing.T) {
 		it["a"] = item.B(make([]byte, bytes-item.Size(it)-1))
 		before := time.Now()
 		check.Must(t, check.Err(a.store.Write(t.Context(), item.Put{Item: it})))
-		if got := r.agg.pace.next.Sub(before); got.Round(time.Hour) != time.Duration(units)*time.Hour {
-			t.Errorf("%d bytes: the next one waits %v, want %d h", bytes, got, units)
-		}
+		waits := r.agg.pace.next.Sub(before).Round(time.Hour)
+		check.Equal(t, waits, time.Duration(units)*time.Hour, "%d bytes: the next one waits", bytes)
 		r.agg.pace.next = time.Time{}
 		before = time.Now()
 		check.Must(t, a.store.Transact(t.Context(), "token", []item.Write{item.Put{Item: it}}))
-		if got := r.agg.pace.next.Sub(before); got.Round(time.Hour) != 2*time.Hour {
-			t.Errorf("%d bytes in a transaction: the next one waits %v", bytes, got)
-		}
+		waits = r.agg.pace.next.Sub(before).Round(time.Hour)
+		check.Equal(t, waits, 2*time.Hour, "%d bytes in a transaction: the next one waits", bytes)
 	}
 }
 
@@ -108,10 +106,8 @@ func TestWritesAreNotPlannedAgainAfterTheEnd(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	lost := &store.Failure{Kind: store.Unknown, Op: "UpdateItem"}
-	if _, _, err := again(t.Context(), lost); err != nil {
-		t.Errorf("given up: %v", err)
-	}
-	if _, _, err := again(over, lost); !errors.Is(err, lost) {
-		t.Errorf("after the end: %v", err)
-	}
+	_, _, err := again(t.Context(), lost)
+	check.NoError(t, err, "given up")
+	_, _, err = again(over, lost)
+	check.Is(t, err, lost, "after the end")
 }

@@ -49,8 +49,7 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	}
 	lists := 0
 	r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-		if len(op.Writes) == 1 && op.Writes[0].Target().PK == ledger.OwedPK &&
-			!strings.HasPrefix(op.Writes[0].Target().SK, "#") {
+		if target(op).PK == ledger.OwedPK && !strings.HasPrefix(target(op).SK, "#") {
 			lists++
 			return applied, memdynamo.Fail(kind)
 		}
@@ -73,14 +72,9 @@ func listNotStored(t *testing.T, applied, final bool, kind store.Kind) {
 	check.Must(t, err, "the next attempt: %s", out)
 	r.now += 3 * time.Hour.Milliseconds()
 	r.metrics.Reset()
-	if out, err := r.agg.Invoke(t.Context(), windowed(nil, nil, true)); err != nil { // the day catches up
-		t.Fatalf("%s, %v", out, err)
-	}
+	check.Must(t, check.Err(r.agg.Invoke(t.Context(), windowed(nil, nil, true)))) // the day catches up
 	for i := range n {
-		it := r.db.Item(layout.UsageKey("ns", fmt.Sprint("tenant-", i), "gpt", "2023-11-14"))
-		if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != 2 {
-			t.Fatalf("day of tenant %d: %v, %v", i, item.KeyOf(it), s.Counts)
-		}
+		check.MustEqual(t, r.snapshot(fmt.Sprint("tenant-", i), aDay).Counts["rpm"], 2, "day of tenant %d", i)
 	}
 }
 
@@ -106,7 +100,7 @@ func listNotStoredTwice(t *testing.T, want int64) {
 	r.now += time.Hour.Milliseconds() // due with the next record
 	r.take("second", 0, 1, 100)
 	r.fails(func(op memdynamo.Op) bool {
-		return len(op.Writes) == 1 && strings.HasPrefix(op.Writes[0].Target().SK, "0")
+		return strings.HasPrefix(target(op).SK, "0")
 	})
 	state, _ = r.within(&seen, state, false) // counts the first, cannot list it
 	r.now += time.Hour.Milliseconds()        // now the second is due too
@@ -117,10 +111,7 @@ func listNotStoredTwice(t *testing.T, want int64) {
 	r.now += 3 * time.Hour.Milliseconds()
 	r.within(&seen, nil, true) // the day catches up
 	for _, of := range []string{"first", "second"} {
-		it := r.db.Item(layout.UsageKey("ns", of, "gpt", "2023-11-14"))
-		if s, err := ledger.DecodeSnapshot(it); err != nil || s.Counts["rpm"] != want {
-			t.Errorf("day of the %s: %v, %v", of, s.Counts, err)
-		}
+		check.Equal(t, r.snapshot(of, aDay).Counts["rpm"], want, "day of the %s", of)
 	}
 }
 
@@ -202,7 +193,7 @@ func TestListsAreAsLongAsPossible(t *testing.T) {
 		t.Errorf("lists of %v, %v", lists, err)
 	}
 	check.Equal(t, whole.stored, n, "said")
-	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unavailable) })
+	r.db.SetHook(failing(false, store.Unavailable))
 	for _, c := range all {
 		failed.add(t.Context(), r.agg, c, false)
 	}

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"maps"
 	"strings"
 	"testing"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/function"
 	"github.com/zeroae/zae-limiter-go/internal/pricing"
 	"github.com/zeroae/zae-limiter-go/internal/stream"
@@ -18,8 +18,7 @@ import (
 // The log line of each batch has its work, and the usage carried on.
 func TestBatchesLogTheirWork(t *testing.T) {
 	r := newRig(t)
-	var log bytes.Buffer
-	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+	log := r.logged()
 	r.take("a", 0, 1, 1)
 	r.take("b", 0, 1, 1)
 	all := records(r.since(0))
@@ -29,10 +28,8 @@ func TestBatchesLogTheirWork(t *testing.T) {
 		"records=1 changes=1 malformed=0 writes=0 failed=0 elapsed_ms=0 totals=0 write_units=0 pending=1",
 		"records=2 changes=2 malformed=0 writes=4 failed=0 elapsed_ms=0 totals=2 write_units=4 pending=0",
 	} {
-		line := strings.Split(log.String(), "\n")[i]
-		if _, got, _ := strings.Cut(line, `msg="batch folded" `); got != want {
-			t.Errorf("batch %d: %s, want %s", i+1, got, want)
-		}
+		_, got, _ := strings.Cut(strings.Split(log.String(), "\n")[i], `msg="batch folded" `)
+		check.Equal(t, got, want, "batch %d", i+1)
 	}
 }
 
@@ -44,7 +41,7 @@ func TestBatchesLogAsMuchAsTheCostAssumes(t *testing.T) {
 	}
 	var lines bytes.Buffer
 	r.agg.log = slog.New(slog.NewJSONHandler(&lines, nil)).With("requestId", "c4ca4238-a0b9-2382-0dcc-509a6f75849b")
-	r.handle(streamtest.PayloadOf(records(r.since(0))...))
+	r.handle(r.payload())
 	if got := lines.Len() + r.metrics.Len(); got < pricing.BytesLogged*3/4 || got > pricing.BytesLogged*5/4 {
 		t.Errorf("an invocation logs %d bytes, the computation has %d:\n%s%s", got, pricing.BytesLogged, &lines, &r.metrics)
 	}
@@ -83,9 +80,7 @@ func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	want := map[string]int64{"Totals": 3, "Ignored": 4, "Snapshots": 5 + 9, "Refills": 2, "ShardSteps": 7, "Lifetimes": 1,
 		"Thresholds": 5, "Kept": 1, "NotBegun": 2, "WriteUnits": 123, "Pending": 1, "Owed": 17,
 		"StateBytes": int64(len(led.state.JSON())), "StateLost": 1, "BeginningsUnknown": 21, "UsageLagMs": 1234}
-	if !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	check.Deep(t, got, want)
 	led.tumbling.On, led.state.Parts = false, nil
 	for _, m := range summarize(batch, nil, led, 0).More {
 		if (m.Name == "StateBytes" || m.Name == "UsageLagMs" || m.Name == "Pending") && m.Value != 0 {
@@ -94,7 +89,5 @@ func TestReportsNameJobsAndLeftovers(t *testing.T) {
 	}
 	r.now = t0 - 5000 // behind the clock of the records
 	led.state.Parts = []usage.Part{{Oldest: t0}}
-	if got := led.lag(); got != 0 {
-		t.Errorf("the lag of future usage is %d ms", got)
-	}
+	check.Equal(t, led.lag(), 0, "the lag of future usage")
 }

@@ -24,10 +24,9 @@ func TestOptionsHaveTheDefaultsTheyName(t *testing.T) {
 		t.Errorf("it logs to %v, with metrics to %v", agg.log, agg.metrics)
 	}
 	var b bytes.Buffer
-	if own, err := New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Metrics: &b}); err != nil ||
-		own.metrics != &b {
-		t.Errorf("metrics go to %v, %v", own.metrics, err)
-	}
+	own, err := New(Options{DynamoDB: dynamodb.New(dynamodb.Options{}), Table: "t", Metrics: &b})
+	check.Must(t, err)
+	check.Equal(t, own.metrics, io.Writer(&b), "metrics")
 	if d := time.Since(time.UnixMilli(agg.now())); d < 0 || d > time.Minute {
 		t.Errorf("the clock is off by %v", d)
 	}
@@ -38,9 +37,7 @@ func TestOptionsReportAllMistakes(t *testing.T) {
 		Windows: []string{"hourly", "weekly"}, SnapshotTTLDays: 3651, MaxShards: 3, MergeAfter: time.Millisecond,
 		Concurrency: -1, MaxWriteUnits: -1,
 	})
-	if err == nil {
-		t.Fatal("accepted")
-	}
+	check.MustEqual(t, err != nil, true, "refused")
 	want := `streams: DynamoDB=<nil>: want a client
 streams: Table="": want the name of a table
 streams: Windows=[hourly weekly]: want hourly, daily and monthly, each at most once

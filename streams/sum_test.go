@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -86,12 +86,7 @@ func TestSumsOfTwoAggregators(t *testing.T) {
 // The races above must fail if the version is missing, or the order of reads.
 func TestPlantedDefectsOfSumsAreCaught(t *testing.T) {
 	isSum := func(u item.Update) bool {
-		for _, a := range u.Set {
-			if a.Name == "_*" {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(u.Set, func(a item.Attr) bool { return a.Name == "_*" })
 	}
 	for name, plant := range map[string]func(*world){
 		"a sum is written over any other": func(w *world) {
@@ -153,9 +148,7 @@ func TestHoursMayBeCountedLater(t *testing.T) {
 			w.put(key, 1, used)
 			w.countRecords(w.last())
 			for day, want := range days {
-				if got := w.rpm(usage.Daily, day); got != want {
-					t.Fatalf("seed %d: the day %s has %d, want %d", seed, usage.Daily.Part(day), got, want)
-				}
+				check.MustEqual(t, w.rpm(usage.Daily, day), want, "seed %d: the day %s", seed, usage.Daily.Part(day))
 			}
 			check.MustEqual(t, w.rpm(usage.Monthly, w.now), used, "seed %d: the month", seed)
 		}
@@ -180,9 +173,9 @@ func TestDaysOfOthersAreReplacedOnce(t *testing.T) {
 		Of: usage.Hourly, Start: day, Parts: []item.Item{w.db.Item(others.Key()),
 			w.db.Item(layout.UsageKey("ns", "a", "gpt", usage.Hourly.Part(usage.Hourly.Start(noon))))}}
 	for _, want := range []int{1, 0} {
-		if n, err := w.agg.replace(t.Context(), s); err != nil || n != want {
-			t.Errorf("%d writes, %v, want %d", n, err, want)
-		}
+		n, err := w.agg.replace(t.Context(), s)
+		check.Must(t, err)
+		check.Equal(t, n, want, "writes")
 	}
 	full := others.Item()
 	full["x"] = item.S("")
@@ -233,12 +226,11 @@ func TestADayOutlivesItsHours(t *testing.T) {
 			begin := w.now
 			w.born(key, 10)
 			w.countRecords(w.last())
-			w.now += 5 * anHourLong
-			w.put(key, 1, 30)
-			w.countRecords(w.last())
-			w.now += 5 * anHourLong
-			w.put(key, 1, 60)
-			w.countRecords(w.last())
+			for _, used := range []int64{30, 60} {
+				w.now += 5 * anHourLong
+				w.put(key, 1, used)
+				w.countRecords(w.last())
+			}
 			w.put(key, 1, 67)
 			record := w.last() // arrives late
 			w.now = begin + late*anHourLong
@@ -272,12 +264,12 @@ func TestASumWithoutAnAnswerIsReadAgain(t *testing.T) {
 			if c.unread && op.Name == memdynamo.BatchGetItem && writes.Load() > 0 {
 				return false, memdynamo.Fail(store.Unavailable)
 			}
-			if len(op.Writes) == 0 || !strings.HasSuffix(op.Writes[0].Target().SK, "#2023-11-14") || writes.Add(1) > 1 {
+			if !strings.HasSuffix(target(op).SK, "#2023-11-14") || writes.Add(1) > 1 {
 				return true, nil
 			}
 			return c.applied, memdynamo.Fail(store.Unknown)
 		})
-		got := r.handle(streamtest.PayloadOf(records(r.since(0))...))
+		got := r.handle(r.payload())
 		if (got == done) == c.unread || !c.unread && r.inexact() != "" || writes.Load() != c.writes {
 			t.Errorf("%+v: %s after %d writes of the day, %s", c, got, writes.Load(), r.inexact())
 		}
@@ -306,10 +298,8 @@ func TestInvalidSumsAreSummedAgain(t *testing.T) {
 			}
 			w.put(key, 1, 15)
 			w.countRecords(w.last())
-			day, month := w.rpm(usage.Daily, w.now), w.rpm(usage.Monthly, w.now)
-			if day != 15 || month != 15 {
-				t.Errorf("%s without %v: day %d, month %d, want 15 of both", raw, drop, day, month)
-			}
+			check.Equal(t, w.rpm(usage.Daily, w.now), 15, "%s without %v: day", raw, drop)
+			check.Equal(t, w.rpm(usage.Monthly, w.now), 15, "%s without %v: month", raw, drop)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package streams
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -52,7 +51,7 @@ func (r *rig) snapshots(part string) (n int) {
 	return n
 }
 
-const anHour = "2023-11-14T22:00:00Z"
+const anHour, aDay = "2023-11-14T22:00:00Z", "2023-11-14"
 
 // Usage waits for the end of the fold, and its lag is reported. Refills and splits do not wait. The
 // usage of a finished hour is written immediately.
@@ -112,13 +111,10 @@ func TestTheNewestRecordFinishesEarlierHours(t *testing.T) {
 func TestIgnoredStatesAreLogged(t *testing.T) {
 	for state, want := range map[string]int{`{"zae":"none of ours"}`: 1, `{}`: 0, `{"other":"x"}`: 1} {
 		r, seen := newRig(t), int64(0)
-		var log strings.Builder
-		r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
+		log := r.logged()
 		r.within(&seen, []byte(state), false)
 		line := `level=WARN msg="state ignored" err="not a state of this aggregator`
-		if n := strings.Count(log.String(), line); n != want {
-			t.Errorf("%s: logged %d times in %s", state, n, &log)
-		}
+		check.Equal(t, strings.Count(log.String(), line), want, "%s: times logged in %s", state, log)
 	}
 }
 
@@ -131,12 +127,7 @@ func TestFailedBucketsAreNotFoundCounted(t *testing.T) {
 	check.Must(t, err)
 	for fails, want := range map[bool][3]int64{true: {}, false: {0, 1, 1}} { // found, counted, owed
 		led := r.agg.newTally(t.Context(), batch, usage.Fold(batch.Changes))
-		r.db.SetHook(func(memdynamo.Op) (bool, error) {
-			if fails {
-				return false, memdynamo.Fail(store.Unavailable)
-			}
-			return true, nil
-		})
+		r.fails(func(memdynamo.Op) bool { return fails })
 		_, err := led.count(t.Context(), led.due[0])
 		got := [3]int64{led.looked.found.Load(), led.looked.wrote.Load(), int64(len(led.owing.from) + len(led.owing.found))}
 		if (err != nil) != fails || got != want || led.due[0].done == fails {

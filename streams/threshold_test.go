@@ -19,7 +19,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -33,6 +32,13 @@ const budgetPeriod = 2 * 3_600_000
 func budgetShard(k, n int) table.Shard {
 	s := bucket.New([]bucket.Limit{budget}, k, n, t0)
 	return table.Shard{Namespace: "ns", Entity: "e", Resource: "gpt", State: s}
+}
+
+// spentShard is a budgetShard of which so much is spent.
+func spentShard(k, n int, milli int64) table.Shard {
+	b := budgetShard(k, n)
+	b.State = b.State.Take([]int64{milli, 1000})
+	return b
 }
 
 // quotaWorld is a bucket with a quota that is charged, given back to, divided and merged. Its
@@ -297,7 +303,7 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 		r.db.ResetStats()
 		before := len(r.thresholds())
 		c := memdynamo.Change{Seq: int64(milli), CreatedAt: r.now, Key: b.Key(), Old: old, New: b.Item()}
-		check.MustEqual(t, r.handle(streamtest.PayloadOf(records([]memdynamo.Change{c})...)), done)
+		check.MustEqual(t, r.handle(payloadOf([]memdynamo.Change{c})), done)
 		return r.db.Stats().ReadUnits, len(r.thresholds()) - before
 	}
 	spend(1_000) // usage reads earlier counts once
@@ -319,15 +325,14 @@ func TestThresholdsReadOnlyWhenReached(t *testing.T) {
 // If a lost batch reached a threshold, the first change in another hour reports it.
 func TestLostThresholdIsReportedWithinTheHour(t *testing.T) {
 	r := newRig(t)
-	b := budgetShard(0, 1)
-	b.State = b.State.Take([]int64{25_000, 1000})
+	b := spentShard(0, 1, 25_000)
 	r.db.Store(b.Item()) // without a record
 	lost := len(r.since(0))
 	for i, want := range []int{0, 1, 1} {
 		r.now += 25 * 60_000 // 22:38, 23:03, 23:28
 		b.State = b.State.At(r.now).Take([]int64{1_000, 1000})
 		r.db.Store(b.Item())
-		check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0)[lost+i:][:1])...)), done)
+		check.MustEqual(t, r.handle(payloadOf(r.since(0)[lost+i:][:1])), done)
 		if told := r.thresholds(); len(told) != want || want > 0 && told[0].Percent != 50 {
 			t.Errorf("%d changes later: %+v", i+1, told)
 		}
@@ -349,8 +354,8 @@ func TestAllSharesAreRead(t *testing.T) {
 	r.db.ResetStats()
 	before := share(1, 2, 10_000)
 	change := memdynamo.Change{Seq: 9, CreatedAt: r.now, Key: before.Key(), New: before.Item()}
-	payload := streamtest.PayloadOf(records([]memdynamo.Change{change})...)
-	var read int
+	payload := payloadOf([]memdynamo.Change{change})
+	read := 0
 	r.watch(func(op memdynamo.Op) {
 		for _, k := range op.Keys {
 			if k.SK == layout.SKBucketState && op.Consistent {
@@ -371,18 +376,15 @@ func TestThresholdIsReportedOnceSharesAreRead(t *testing.T) {
 	r := newRig(t)
 	r.agg.conf.Windows = []usage.Window{usage.Hourly}
 	for k := range 2 {
-		b := budgetShard(k, 2)
-		b.State = b.State.Take([]int64{12_000, 1000})
-		r.db.Store(b.Item())
+		r.db.Store(spentShard(k, 2, 12_000).Item())
 	}
 	changes := r.since(0)
-	payload := streamtest.PayloadOf(records(changes)...)
+	payload := payloadOf(changes)
 	r.fails(func(op memdynamo.Op) bool {
 		return slices.ContainsFunc(op.Keys, func(k item.Key) bool { return k.SK == layout.SKBucketState })
 	})
-	if got := r.handle(payload); got != resumeAt(changes[0].SequenceNumber()) || len(r.thresholds()) != 0 {
-		t.Errorf("response %s, reported %+v", got, r.thresholds())
-	}
+	check.Equal(t, r.handle(payload), resumeAt(changes[0].SequenceNumber()))
+	check.Equal(t, len(r.thresholds()), 0, "reported")
 	r.db.SetHook(nil)
 	check.Equal(t, r.handle(payload), done, "second response")
 	if told := r.thresholds(); len(told) != 1 || told[0].Spent != 24 {
@@ -397,11 +399,9 @@ func TestUnreadableSharesReportNothing(t *testing.T) {
 		unreadable, wide := i/2, i%2 != 0
 		r := newRig(t)
 		for k := range 2 {
-			b := budgetShard(k, 2)
-			b.State = b.State.Take([]int64{20_000, 1000})
-			r.db.Store(b.Item())
+			r.db.Store(spentShard(k, 2, 20_000).Item())
 		}
-		payload := streamtest.PayloadOf(records(r.since(0))...)
+		payload := r.payload()
 		b := budgetShard(unreadable, 2)
 		limits := []bucket.Limit{budget}
 		for n := range 4 * bucket.MaxSlots {
@@ -415,9 +415,8 @@ func TestUnreadableSharesReportNothing(t *testing.T) {
 			it["b_budget_tk"] = item.S("x")
 		}
 		r.db.Store(it)
-		if got := r.handle(payload); got != done || len(r.thresholds()) != 0 {
-			t.Errorf("shard %d, wide %v: %s, reported %+v", unreadable, wide, got, r.thresholds())
-		}
+		check.Equal(t, r.handle(payload), done, "shard %d, wide %v", unreadable, wide)
+		check.Equal(t, len(r.thresholds()), 0, "shard %d, wide %v: reported", unreadable, wide)
 	}
 }
 
@@ -429,9 +428,8 @@ func TestAllThresholdsOfABatchAreReported(t *testing.T) {
 	b.State = bucket.New([]bucket.Limit{budget, day}, 0, 1, t0)
 	b.State = b.State.Take([]int64{33_000, 60_000, 1000}) // 82 and 60 %
 	r.db.Store(b.Item())
-	var log strings.Builder
-	r.agg.log = slog.New(slog.NewTextHandler(&log, nil))
-	check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
+	log := r.logged()
+	check.MustEqual(t, r.handle(r.payload()), done)
 	var told []string
 	for _, th := range r.thresholds() {
 		told = append(told, fmt.Sprintf("%s %d", th.Limit, th.Percent))
@@ -478,7 +476,7 @@ func TestRenamedQuotasLeaveTheOthers(t *testing.T) {
 			}
 			r.now += 1000
 		}
-		check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done)
+		check.Equal(t, r.handle(r.payload()), done)
 		check.Equal(t, len(r.thresholds()), 6, "%d shards: reported", shards)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -21,76 +20,34 @@ import (
 func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 	const hour = 3_600_000
 	key := layout.BucketKey("ns", "a", "gpt", 0)
-	snapshot := func(w *world, part, window, start string, marks item.Item) {
-		it := item.Item{"PK": item.S("ns/ENTITY#a"), "SK": item.S("#USAGE#gpt#" + part), "window": item.S(window),
-			"window_start": item.S(start), "total_events": item.N(1), "rpm": item.N(5)}
-		for name, v := range marks {
-			it[name] = v
-		}
-		w.db.Store(it)
+	snapshot := func(w *world, part, window, start string) {
+		w.db.Store(item.Item{"PK": item.S("ns/ENTITY#a"), "SK": item.S("#USAGE#gpt#" + part), "window": item.S(window),
+			"window_start": item.S(start), "total_events": item.N(1), "rpm": item.N(5)})
 	}
 	siblings := func(w *world, hours int) {
 		for range hours {
 			w.now += hour
 			w.rig.take("a", 1, 1, 0)
-			w.invoke(w.lanes[0], w.since(0)[len(w.since(0))-1:], true)
+			w.invoke(w.lanes[0], []memdynamo.Change{w.last()}, true)
 		}
 	}
 	for _, c := range []struct {
 		name string
-		lost func(w *world) // lost before the first record, from 100 to 110 tokens
+		lost string         // the history before the first record, which goes from 100 to 110 tokens
+		also func(w *world) // what happens then
 		want string         // the snapshot of the 100; empty: none
 	}{
-		{"it is known", func(w *world) {
-			w.born(key, 100)
-			w.now += hour
-		}, "2023-11-14T22:00:00Z"},
-		{"the item has no creation time", func(w *world) {
-			w.put(key, 1, 100)
-			w.now += hour
-		}, ""},
-		{"it was created at a full hour", func(w *world) {
-			w.now += hour - w.now%hour + 9_000
-			w.born(key, 100)
-			w.now += hour
-		}, ""},
-		{"it was created slightly later", func(w *world) {
-			w.now += hour - w.now%hour + 10_000
-			w.born(key, 100)
-			w.now += hour
-		}, "2023-11-14T23:00:00Z"},
-		{"its creator's clock is slightly ahead", func(w *world) {
-			w.now += 2000
-			w.born(key, 100)
-			w.now -= 1500
-		}, "2023-11-14T22:00:00Z"},
-		{"its creator's clock is slightly ahead, at a full hour", func(w *world) {
-			w.now += hour - w.now%hour + 1000
-			w.born(key, 100)
-			w.now -= 2000
-		}, ""},
-		{"its creator's clock is ahead", func(w *world) {
-			w.now += hour
-			w.born(key, 100)
-			w.now -= hour
-		}, ""},
-		{"its hour ended more than a week ago", func(w *world) {
-			w.born(key, 100)
-			w.now += hour - w.now%hour + 7*24*hour
-		}, ""},
-		{"its hour ended a week ago", func(w *world) {
-			w.born(key, 100)
-			w.now += hour - w.now%hour + 7*24*hour - 1
-		}, "2023-11-14T22:00:00Z"},
-		{"its hour is kept for two days", func(w *world) {
-			w.agg.conf.SnapshotTTLDays = 2
-			w.born(key, 100)
-			w.now += 3 * 24 * hour
-		}, ""},
-		{"its hour was kept for a week, and would be kept longer now", func(w *world) {
-			w.agg.conf.SnapshotTTLDays = 7
-			w.born(key, 100)
-			w.countRecords(w.last())
+		{"it is known", "born 1 100, hour", nil, anHour},
+		{"the item has no creation time", "put 1 100, hour", nil, ""},
+		{"it was created at a full hour", "edge 9000, born 1 100, hour", nil, ""},
+		{"it was created slightly later", "edge 10000, born 1 100, hour", nil, "2023-11-14T23:00:00Z"},
+		{"its creator's clock is slightly ahead", "ms 2000, born 1 100, ms -1500", nil, anHour},
+		{"its creator's clock is slightly ahead, at a full hour", "edge 1000, born 1 100, ms -2000", nil, ""},
+		{"its creator's clock is ahead", "hour, born 1 100, ms -3600000", nil, ""},
+		{"its hour ended more than a week ago", "born 1 100, edge 604800000", nil, ""},
+		{"its hour ended a week ago", "born 1 100, edge 604799999", nil, anHour},
+		{"its hour is kept for two days", "ttl 2, born 1 100, day, day, day", nil, ""},
+		{"its hour was kept for a week, and would be kept longer now", "ttl 7, born 1 100, count", func(w *world) {
 			w.now += 9 * 24 * hour
 			for _, it := range w.db.Items() {
 				if ledger.WindowOf(it) != "" && read(it, "ttl")*1000 < w.now {
@@ -99,28 +56,21 @@ func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 			}
 			w.agg.conf.SnapshotTTLDays = 90
 		}, ""},
-		{"another aggregator has counted since", func(w *world) {
-			w.born(key, 100)
-			w.now += 2 * hour
-			snapshot(w, "2023-11-14T23:00:00Z", "hourly", "2023-11-14T23:00:00Z", nil)
+		{"another aggregator has counted since", "born 1 100, hour, hour", func(w *world) {
+			snapshot(w, "2023-11-14T23:00:00Z", "hourly", "2023-11-14T23:00:00Z")
 		}, ""},
-		{"another aggregator has counted the day", func(w *world) {
-			w.born(key, 100)
-			w.now += 2 * hour
-			snapshot(w, "2023-11-14", "daily", "2023-11-14T00:00:00Z", nil)
+		{"another aggregator has counted the day", "born 1 100, hour, hour", func(w *world) {
+			snapshot(w, "2023-11-14", "daily", "2023-11-14T00:00:00Z")
 		}, ""},
-		{"another aggregator had counted the day before", func(w *world) {
-			snapshot(w, "2023-11-13T23:00:00Z", "hourly", "2023-11-13T23:00:00Z", nil)
+		{"another aggregator had counted the day before", "", func(w *world) {
+			snapshot(w, "2023-11-13T23:00:00Z", "hourly", "2023-11-13T23:00:00Z")
 			w.born(key, 100)
 			w.now += 2 * hour
-		}, "2023-11-14T22:00:00Z"},
-		{"a day has counted it, and its hours are gone", func(w *world) {
-			w.born(key, 100)
-			w.countRecords(w.last())
-			w.now += hour
+		}, anHour},
+		{"a day has counted it, and its hours are gone", "born 1 100, count, hour", func(w *world) {
 			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11-14T22:00:00Z"})
 		}, ""},
-		{"a later day has counted it, and its hours are gone", func(w *world) {
+		{"a later day has counted it, and its hours are gone", "", func(w *world) {
 			w.born(key, 0)
 			w.now += 30 * hour
 			w.put(key, 1, 100)
@@ -131,37 +81,29 @@ func TestUnknownBeginningsAreNotCounted(t *testing.T) {
 			}
 			w.db.Delete(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#2023-11"})
 		}, ""},
-		{"its siblings have too many snapshots", func(w *world) {
-			w.born(key, 100)
-			siblings(w, 70)
-		}, ""},
-		{"its siblings have some", func(w *world) {
-			w.born(key, 100)
-			siblings(w, 30)
-		}, "2023-11-14T22:00:00Z"},
+		{"its siblings have too many snapshots", "born 1 100", func(w *world) { siblings(w, 70) }, ""},
+		{"its siblings have some", "born 1 100", func(w *world) { siblings(w, 30) }, anHour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 1)
 			w.agg.conf.Windows = []usage.Window{usage.Hourly, usage.Daily}
 			w.split(1)
-			c.lost(w)
+			if w.play(key, c.lost, nil); c.also != nil {
+				c.also(w)
+			}
 			before := w.sum("rpm")
 			w.put(key, 2, 110)
-			changes := w.since(0)
 			w.metrics.Reset()
-			check.MustEqual(t, w.rig.handle(streamtest.PayloadOf(records(changes[len(changes)-1:])...)), done)
+			w.countRecords(w.last())
 			unknown, want := 1, before+20 // in hours and in days
 			if c.want != "" {
 				unknown, want = 0, before+220
-				it := w.db.Item(item.Key{PK: "ns/ENTITY#a", SK: "#USAGE#gpt#" + c.want})
-				if n := read(it, "rpm"); n < 100 {
+				if n := w.snapshot("a", c.want).Counts["rpm"]; n < 100 {
 					t.Errorf("%s: %d tokens", c.want, n)
 				}
 			}
 			check.Equal(t, w.sum("rpm"), want, "tokens are counted in hours and days")
-			if m := fmt.Sprintf(`"BeginningsUnknown":%d`, unknown); !strings.Contains(w.metrics.String(), m) {
-				t.Errorf("metrics %s, want %s", w.metrics.String(), m)
-			}
+			w.wants(w.metrics.String(), fmt.Sprintf(`"BeginningsUnknown":%d`, unknown))
 		})
 	}
 }
@@ -183,11 +125,10 @@ func TestCreationsInFinishedHoursAreLookedUp(t *testing.T) {
 			writes += len(op.Writes)
 		})
 		w.agg.conf.Windows = []usage.Window{usage.Hourly}
-		payload := streamtest.PayloadOf(records(w.since(0))...)
+		payload := w.payload()
 		check.MustEqual(t, w.rig.handle(payload), done)
-		if n := w.sum("rpm"); looks != want || n != 5 {
-			t.Errorf("%d ms before the end of the hour: %d looks, want %d; %d tokens are counted", left, looks, want, n)
-		}
+		check.Equal(t, looks, want, "%d ms before the end of the hour: looks", left)
+		check.Equal(t, w.sum("rpm"), 5, "%d ms before the end of the hour: tokens are counted", left)
 		w.wants(w.metrics.String(), `"Snapshots":1`)
 		writes = 0
 		check.MustEqual(t, w.rig.handle(payload), done)
@@ -221,7 +162,7 @@ func TestBeginningsAreCountedOnceAfterACrashAtEveryCall(t *testing.T) {
 				w.lost[1] = true
 				w.now += 26 * 3_600_000
 				w.put(key, 1, 110)
-				payload := streamtest.PayloadOf(records(w.since(1))...)
+				payload := payloadOf(w.since(1))
 				if fold {
 					payload = windowed(records(w.since(1)), nil, true)
 				}
@@ -262,11 +203,11 @@ func TestUncountedBeginningsAreDeliveredAgain(t *testing.T) {
 	w.now += 2 * 3_600_000
 	w.put(key, 1, 110)
 	last := w.last()
-	payload := streamtest.PayloadOf(records([]memdynamo.Change{last})...)
+	payload := payloadOf([]memdynamo.Change{last})
 	for what, fails := range map[string]func(memdynamo.Op) bool{
 		"looked for": func(op memdynamo.Op) bool { return op.Name == memdynamo.Query },
 		"counted": func(op memdynamo.Op) bool {
-			return len(op.Writes) > 0 && strings.HasSuffix(op.Writes[0].Target().SK, "2023-11-14T22:00:00Z")
+			return strings.HasSuffix(target(op).SK, "2023-11-14T22:00:00Z")
 		},
 	} {
 		tried := 0

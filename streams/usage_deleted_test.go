@@ -45,9 +45,8 @@ func newTenant(t *testing.T) *tenant {
 	w.made = w.registered(t)
 	now := func() time.Time { return time.UnixMilli(w.now) }
 	var err error
-	if w.all, err = admin.Open(t.Context(), twin{Lister: w.db}, "limits", &admin.Options{Now: now}); err != nil {
-		t.Fatal(err)
-	}
+	w.all, err = admin.Open(t.Context(), twin{Lister: w.db}, "limits", &admin.Options{Now: now})
+	check.Must(t, err)
 	w.lim, err = limiter.Open(t.Context(), dbOf{DB: w.db}, "limits",
 		&limiter.Options{Namespace: w.made.Name(), Timeout: 24 * time.Hour, ConfigTTL: -1, Now: now})
 	check.Must(t, err)
@@ -203,9 +202,8 @@ func TestBeginningsAfterADeletion(t *testing.T) {
 	w.now += 3_600_000
 	w.take(4)
 	w.count(all)
-	if hours, _ := w.usage(); hours != 7 {
-		t.Errorf("%d in hours, want 7", hours)
-	}
+	hours, _ := w.usage()
+	check.Equal(t, hours, 7, "in hours")
 }
 
 // If a note cannot be read, the batch fails, and is counted when it is repeated.
@@ -222,9 +220,8 @@ func TestUsageWaitsForNotes(t *testing.T) {
 		t.Error("the batch counts as done")
 	}
 	w.count(all)
-	if hours, _ := w.usage(); hours != 0 {
-		t.Errorf("%d of the deleted tokens are counted", hours)
-	}
+	hours, _ := w.usage()
+	check.Equal(t, hours, 0, "of the deleted tokens are counted")
 }
 
 // A counter exceeds 2^63 and 2^64 millitokens, and then as many tokens, and so does the counter of

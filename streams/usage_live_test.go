@@ -14,7 +14,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -156,7 +155,7 @@ func TestStrangeNamesAreCounted(t *testing.T) {
 			want[pair{entity, resource}] = cost
 		}
 	}
-	check.MustEqual(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "answered")
+	check.MustEqual(t, r.handle(r.payload()), done, "answered")
 	hourly := map[pair]int64{}
 	for _, it := range r.db.Items() {
 		if !strings.HasPrefix(item.KeyOf(it).SK, "#USAGE#") {
@@ -205,8 +204,7 @@ func TestResourcesNamedLikeAWindowStayUnchanged(t *testing.T) {
 				sums[ledger.ResourceOf(it)] += read(it, "rpm")
 			}
 		}
-		if sums[name] != 3*1000 || sums["gpt"] != 3*110 {
-			t.Errorf("%s: %v are counted in hours, days and months", name, sums)
-		}
+		check.Equal(t, sums[name], 3*1000, "%s in hours, days and months", name)
+		check.Equal(t, sums["gpt"], 3*110, "gpt in hours, days and months, with %s", name)
 	}
 }

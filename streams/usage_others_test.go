@@ -3,6 +3,7 @@ package streams
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/zeroae/zae-limiter-go/internal/check"
@@ -10,7 +11,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
 
@@ -159,59 +159,67 @@ func growth(c memdynamo.Change) map[string]int64 {
 // marks of the sibling shards are in the same snapshot: ours starts in the middle of the other's
 // hour, or returns after it.
 func TestBeginningsCountedByOthersAreNotCounted(t *testing.T) {
-	const hour = 3_600_000
-	first, second := layout.BucketKey("ns", "a", "gpt", 0), layout.BucketKey("ns", "a", "gpt", 1)
 	for _, c := range []struct {
-		name    string
-		history func(w *world, others, ours func(key item.Key, used int64))
-		want    int64
+		name, history string // with the shard and its counter
+		want          int64
 	}{
-		{"ours start within an hour", func(w *world, others, ours func(item.Key, int64)) {
-			w.born(first, 0)
-			w.born(second, 0)
-			others(first, 300)
-			others(second, 300)
-			ours(first, 310)
-			ours(second, 310)
-		}, 620},
-		{"ours come back", func(w *world, others, ours func(item.Key, int64)) {
-			w.born(first, 10)
-			w.countRecords(w.last())
-			w.born(second, 0)
-			others(second, 50)
-			w.now += hour
-			others(first, 30)
-			others(second, 200)
-			ours(first, 40)
-			ours(second, 210)
-		}, 250},
-		{"ours find others' counts of one shard, twice", func(w *world, others, ours func(item.Key, int64)) {
-			w.born(first, 10)
-			w.countRecords(w.last())
-			w.born(second, 0)
-			others(first, 30)
-			others(second, 50)
-			ours(first, 40)
-			ours(first, 45)
-			w.now += hour
-			ours(second, 60)
-		}, 105},
+		{"ours start within an hour", "born 0 0, born 1 0, others 0 300, others 1 300, ours 0 310, ours 1 310", 620},
+		{"ours come back",
+			"born 0 10, count, born 1 0, others 1 50, hour, others 0 30, others 1 200, ours 0 40, ours 1 210", 250},
+		{"ours find others' counts of one shard, twice",
+			"born 0 10, count, born 1 0, others 0 30, others 1 50, ours 0 40, ours 0 45, hour, ours 1 60", 105},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 1)
 			w.agg.conf.Windows = []usage.Window{usage.Hourly}
 			w.split(1)
-			c.history(w, func(key item.Key, used int64) {
-				w.put(key, 1, used)
-				w.countByOthers(w.last())
-			}, func(key item.Key, used int64) {
-				w.put(key, 1, used)
-				w.countRecords(w.last())
-			})
-			if got := w.sum("rpm"); got != c.want {
-				t.Errorf("%d tokens are counted, the counters grew by %d", got, c.want)
+			for step := range strings.SplitSeq(c.history, ", ") {
+				what, shard, used := "", 0, int64(0)
+				_, _ = fmt.Sscan(step, &what, &shard, &used)
+				key := layout.BucketKey("ns", "a", "gpt", shard)
+				switch what {
+				case "born":
+					w.born(key, used)
+				case "hour":
+					w.now += anHourLong
+				case "count":
+					w.countRecords(w.last())
+				case "ours":
+					w.put(key, 1, used)
+					w.countRecords(w.last())
+				case "others":
+					w.put(key, 1, used)
+					w.countByOthers(w.last())
+				}
 			}
+			check.Equal(t, w.sum("rpm"), c.want, "tokens that are counted")
 		})
+	}
+}
+
+// play runs a script about a bucket, as "born 1 100, hour, lost put 2 110": with a generation and a counter. It calls
+// lost with each change whose record is lost.
+func (w *world) play(key item.Key, script string, lost func(change func())) {
+	for step := range strings.FieldsFuncSeq(script, func(r rune) bool { return r == ',' }) {
+		step, isLost := strings.CutPrefix(strings.TrimSpace(step), "lost ")
+		what, n, used := "", int64(0), int64(0)
+		_, _ = fmt.Sscan(step, &what, &n, &used)
+		change := map[string]func(){
+			"hour":   func() { w.now += anHourLong },
+			"day":    func() { w.now += aDayLong },
+			"ms":     func() { w.now += n },
+			"edge":   func() { w.now += anHourLong - w.now%anHourLong + n }, // so long after the next full hour
+			"ttl":    func() { w.agg.conf.SnapshotTTLDays = int(n) },
+			"delete": func() { w.db.Delete(key) },
+			"born":   func() { w.born(key, used) },
+			"put":    func() { w.put(key, n, used) }, // with n as its generation
+			"count":  func() { w.countRecords(w.last()) },
+		}[what]
+		if isLost {
+			lost(change)
+		} else {
+			change()
+		}
 	}
 }
 
@@ -219,90 +227,20 @@ func TestBeginningsCountedByOthersAreNotCounted(t *testing.T) {
 // after all: by a replay, or by a mapping that reads the stream from its beginning.
 func TestLateRecordsAreNotCountedAgain(t *testing.T) {
 	key := layout.BucketKey("ns", "a", "gpt", 0)
-	for _, c := range []struct {
-		name    string
-		history func(w *world, lost func(change func()))
-	}{
-		{"a charge in an hour of its own", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			lost(func() { w.put(key, 1, 110) })
-			w.now += 3_600_000
-			w.put(key, 1, 120)
-		}},
-		{"charges in two hours", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			lost(func() { w.put(key, 1, 110) })
-			w.now += 3_600_000
-			lost(func() { w.put(key, 1, 115) })
-			w.now += 3_600_000
-			w.put(key, 1, 120)
-		}},
-		{"charges in two days", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 24 * 3_600_000
-			lost(func() { w.put(key, 1, 110) })
-			w.now += 24 * 3_600_000
-			lost(func() { w.put(key, 1, 115) })
-			w.now += 24 * 3_600_000
-			w.put(key, 1, 120)
-		}},
-		{"the creation of another life", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			w.db.Delete(key)
-			lost(func() { w.put(key, 2, 7) })
-			w.now += 3_600_000
-			w.put(key, 2, 9)
-		}},
-		{"a life after a removal that was lost too", func(w *world, lost func(func())) {
-			w.put(key, 1, 100)
-			w.now += 3_600_000
-			lost(func() { w.db.Delete(key) })
-			lost(func() { w.put(key, 2, 7) })
-			w.now += 3_600_000
-			w.put(key, 2, 9)
-		}},
-		{"the creation", func(w *world, lost func(func())) {
-			lost(func() { w.born(key, 7) })
-			w.put(key, 1, 9)
-		}},
-		{"the creation, an hour before", func(w *world, lost func(func())) {
-			lost(func() { w.born(key, 7) })
-			w.now += 3_600_000
-			w.put(key, 1, 9)
-		}},
-		{"the creation and what followed, days before", func(w *world, lost func(func())) {
-			lost(func() { w.born(key, 7) })
-			w.now += 3_600_000
-			lost(func() { w.put(key, 2, 20) }) // with other limits
-			w.now += 24 * 3_600_000
-			lost(func() { w.put(key, 2, 17) })
-			w.now += 24 * 3_600_000
-			w.put(key, 2, 27)
-		}},
-		{"all but the expiry", func(w *world, lost func(func())) {
-			lost(func() { w.born(key, 7) })
-			w.now += 3_600_000
-			w.db.Delete(key)
-		}},
-		{"the creation in the second of the deletion", func(w *world, lost func(func())) {
-			w.born(key, 100)
-			w.now += 3_600_000
-			w.db.Delete(key)
-			lost(func() { w.born(key, 7) })
-			w.now += 3_600_000
-			w.put(key, 1, 120)
-		}},
-		{"the deletion, and the creation in its second", func(w *world, lost func(func())) {
-			w.born(key, 100)
-			w.now += 3_600_000
-			lost(func() { w.db.Delete(key) })
-			lost(func() { w.born(key, 7) })
-			w.now += 3_600_000
-			w.put(key, 1, 120)
-		}},
+	for _, c := range []struct{ name, history string }{ // with the generation and the counter of each change
+		{"a charge in an hour of its own", "put 1 100, hour, lost put 1 110, hour, put 1 120"},
+		{"charges in two hours", "put 1 100, hour, lost put 1 110, hour, lost put 1 115, hour, put 1 120"},
+		{"charges in two days", "put 1 100, day, lost put 1 110, day, lost put 1 115, day, put 1 120"},
+		{"the creation of another life", "put 1 100, hour, delete, lost put 2 7, hour, put 2 9"},
+		{"a life after a removal that was lost too", "put 1 100, hour, lost delete, lost put 2 7, hour, put 2 9"},
+		{"the creation", "lost born 1 7, put 1 9"},
+		{"the creation, an hour before", "lost born 1 7, hour, put 1 9"},
+		{"the creation and what followed, with other limits, days before",
+			"lost born 1 7, hour, lost put 2 20, day, lost put 2 17, day, put 2 27"},
+		{"all but the expiry", "lost born 1 7, hour, delete"},
+		{"the creation in the second of the deletion", "born 1 100, hour, delete, lost born 1 7, hour, put 1 120"},
+		{"the deletion, and the creation in its second",
+			"born 1 100, hour, lost delete, lost born 1 7, hour, put 1 120"},
 	} {
 		for _, mode := range []struct {
 			name     string
@@ -322,8 +260,8 @@ func TestLateRecordsAreNotCountedAgain(t *testing.T) {
 				deliver := func(changes []memdynamo.Change) {
 					if mode.fold {
 						w.invoke(w.lanes[0], changes, true)
-					} else if got := w.rig.handle(streamtest.PayloadOf(records(changes)...)); got != done {
-						t.Fatal(got)
+					} else {
+						check.MustEqual(t, w.rig.handle(payloadOf(changes)), done)
 					}
 				}
 				var lost []memdynamo.Change
@@ -332,7 +270,7 @@ func TestLateRecordsAreNotCountedAgain(t *testing.T) {
 					deliver(w.since(0)[next:])
 					next = len(w.since(0))
 				}
-				c.history(w, func(change func()) {
+				w.play(key, c.history, func(change func()) {
 					rest()
 					change()
 					lost = append(lost, w.since(0)[next])

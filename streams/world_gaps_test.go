@@ -18,7 +18,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/loadcheck/loadchecktest"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 	"github.com/zeroae/zae-limiter-go/internal/usage"
 )
@@ -312,7 +311,7 @@ func TestUsageIsExactAfterACrashAtEveryWrite(t *testing.T) {
 				r.take(string(rune('a'+i%6)), i%2, int64(i), 100)
 				r.now += 400_000
 			}
-			payload := streamtest.PayloadOf(records(r.since(0))...)
+			payload := r.payload()
 			calls := 0
 			r.db.SetHook(func(memdynamo.Op) (bool, error) {
 				calls++

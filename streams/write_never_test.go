@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 )
 
 // A tenant that may write its own items puts wrong attributes into its snapshot: the stream goes on.
@@ -50,7 +48,7 @@ func TestWrongAttributesOfASnapshotBlockNothing(t *testing.T) {
 				it[c.attr] = c.v
 				r.db.Store(it)
 				r.take("a", 0, 1, 1)
-				payload := streamtest.PayloadOf(records([]memdynamo.Change{r.last()})...)
+				payload := payloadOf([]memdynamo.Change{r.last()})
 				if tumbling {
 					payload = windowed(records([]memdynamo.Change{r.last()}), nil, true)
 				}
@@ -126,7 +124,6 @@ func TestADayThatIsNeverStoredLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// Any number of hours that cannot be stored block nothing.
 func TestManyHoursThatAreNeverStoredBlockNothing(t *testing.T) {
 	const hours = 15
 	r := newRig(t)
@@ -161,14 +158,7 @@ func TestAWideHourCountsNothingTwice(t *testing.T) {
 		return r.last()
 	}
 	wide := func() memdynamo.Change {
-		for used := range int64(2) {
-			it := layout.BucketKey("ns", "a", "gpt", 1).Item()
-			it[layout.AttrRF] = item.N(r.now)
-			for i := range 400 {
-				it[fmt.Sprintf("b_limit%03d_tc", i)] = item.N(used * 1000)
-			}
-			r.db.Store(it)
-		}
+		r.grow(layout.BucketKey("ns", "a", "gpt", 1), 0, 400, 8)
 		return r.last()
 	}
 	r.countRecords(take())
@@ -191,20 +181,11 @@ func TestAWideHourCountsNothingTwice(t *testing.T) {
 func TestAShardThatIsNeverStoredLeavesTheOthers(t *testing.T) {
 	for _, tumbling := range []bool{false, true} {
 		r := newRig(t)
-		for used := range int64(2) {
-			it := layout.BucketKey("ns", "a", "gpt", 1).Item()
-			for i := range 400 {
-				it[fmt.Sprintf("b_limit%03d_tc", i)] = item.N(used * 1000)
-			}
-			r.db.Store(it)
-		}
+		r.grow(layout.BucketKey("ns", "a", "gpt", 1), 0, 400, 8)
 		for _, shard := range []int{0, 2, 0} {
 			r.take("a", shard, 1, 1)
 		}
-		payload := streamtest.PayloadOf(records(r.since(0))...)
-		if tumbling {
-			payload = windowed(records(r.since(0)), nil, true)
-		}
+		payload := r.payloadIn(tumbling)
 		for range 2 {
 			check.Must(t, check.Err(r.agg.Invoke(t.Context(), payload)))
 			check.Slices(t, r.hours(), []int64{3}, "tumbling %v", tumbling)

@@ -13,7 +13,6 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/layout"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -32,7 +31,7 @@ func (r *rig) unfaithful(before table.Shard) string {
 // stream.
 func (r *rig) drain() (table.Shard, []byte) {
 	r.take("e", 0, 400, 39_000)
-	payload := streamtest.PayloadOf(records(r.since(0))...)
+	payload := r.payload()
 	before := r.bucket("e", 0)
 	r.now += 700
 	return before, payload
@@ -73,7 +72,7 @@ func TestRefillsSurviveConflictsAndLostAnswers(t *testing.T) {
 			r.agg.concurrency = 1
 			met := 0
 			r.db.SetHook(func(op memdynamo.Op) (bool, error) {
-				if len(op.Writes) == 0 || !strings.Contains(op.Writes[0].Target().PK, "BUCKET#e") || met == c.times {
+				if !strings.Contains(target(op).PK, "BUCKET#e") || met == c.times {
 					return true, nil
 				}
 				met++
@@ -83,12 +82,10 @@ func TestRefillsSurviveConflictsAndLostAnswers(t *testing.T) {
 				}
 				return applied, err
 			})
-			if got := r.handle(payload); got != done || met == 0 {
-				t.Fatalf("response %s, met %d", got, met)
-			}
-			if diff := r.unfaithful(before); diff != "" || r.bucket("e", 0).State.RF != r.now {
-				t.Errorf("refilled to %d of %d\n%s", r.bucket("e", 0).State.RF, r.now, diff)
-			}
+			check.MustEqual(t, r.handle(payload), done)
+			check.MustEqual(t, met > 0, true, "met")
+			check.Equal(t, r.unfaithful(before), "")
+			check.Equal(t, r.bucket("e", 0).State.RF, r.now, "refilled up to")
 			r.wants(r.metrics.String(), fmt.Sprintf(`"Refills":%d`, c.refills))
 		})
 	}
@@ -97,7 +94,7 @@ func TestRefillsSurviveConflictsAndLostAnswers(t *testing.T) {
 // A write that must be done once fails if its answer is lost at every attempt.
 func TestWritesWithoutAnyAnswerFail(t *testing.T) {
 	r := newRig(t)
-	r.db.SetHook(func(memdynamo.Op) (bool, error) { return false, memdynamo.Fail(store.Unknown) })
+	r.db.SetHook(failing(false, store.Unknown))
 	r.invoked.Store(true)
 	ctx := context.WithValue(t.Context(), invocation{}, true)
 	n, err := r.agg.once(ctx, item.Update{Key: item.Key{PK: "x", SK: "y"}, Remove: []string{"a"}}, attempts)
@@ -111,9 +108,8 @@ func TestRefillOfADeletedBucketCreatesNothing(t *testing.T) {
 	_, payload := r.drain()
 	key := layout.BucketKey("ns", "e", "gpt", 0)
 	r.db.Delete(key)
-	if got := r.handle(payload); got != done || r.db.Item(key) != nil {
-		t.Errorf("response %s, item %v", got, r.db.Item(key))
-	}
+	check.Equal(t, r.handle(payload), done)
+	check.Equal(t, len(r.db.Item(key)), 0, "attributes of the item")
 	r.wants(r.metrics.String(), `"Refills":0`)
 }
 
@@ -155,7 +151,7 @@ func TestHotBucketSplitsAndPropagates(t *testing.T) {
 				break
 			}
 			seen = changes[len(changes)-1].Seq
-			check.MustEqual(t, r.handle(streamtest.PayloadOf(records(changes)...)), done, "response")
+			check.MustEqual(t, r.handle(payloadOf(changes)), done, "response")
 		}
 		r.now += 100
 	}

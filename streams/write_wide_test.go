@@ -9,10 +9,8 @@ import (
 	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
-	"github.com/zeroae/zae-limiter-go/internal/ledger"
 	"github.com/zeroae/zae-limiter-go/internal/memdynamo"
 	"github.com/zeroae/zae-limiter-go/internal/store"
-	"github.com/zeroae/zae-limiter-go/internal/stream/streamtest"
 	"github.com/zeroae/zae-limiter-go/internal/table"
 )
 
@@ -39,6 +37,18 @@ func (r *rig) wide(limits int, hot bool) table.Shard {
 	return b
 }
 
+// grow makes n limits with names of so many digits use a token each, from a number on.
+func (r *rig) grow(key item.Key, from, n, length int) {
+	for used := range int64(2) {
+		it := key.Item()
+		it[layout.AttrRF] = item.N(r.now)
+		for i := range n {
+			it[fmt.Sprintf("b_%0*d_tc", length, from+i)] = item.N(used * 1000)
+		}
+		r.db.Store(it)
+	}
+}
+
 // DynamoDB refuses every update of a bucket with more limits than one condition can name. Its usage
 // is still counted. It does not block later records, and they are not given up.
 func TestBucketsTooWideToWriteDoNotBlockTheStream(t *testing.T) {
@@ -48,9 +58,8 @@ func TestBucketsTooWideToWriteDoNotBlockTheStream(t *testing.T) {
 				r := newRig(t)
 				r.wide(limits, hot)
 				r.take("a", 0, 1, 1)
-				check.Equal(t, r.handle(streamtest.PayloadOf(records(r.since(0))...)), done, "response")
-				s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "wide", "gpt", "2023-11-14")))
-				check.Must(t, err)
+				check.Equal(t, r.handle(r.payload()), done, "response")
+				s := r.snapshot("wide", aDay)
 				for i := range limits {
 					name := fmt.Sprintf("limit%03d", i)
 					check.MustEqual(t, s.Counts[name], 590, "%s counted", name)
@@ -63,16 +72,7 @@ func TestBucketsTooWideToWriteDoNotBlockTheStream(t *testing.T) {
 // Usage that DynamoDB can never store, because of another client's items, does not block the stream.
 // Other buckets are counted.
 func TestUsageThatCannotBeStoredDoesNotBlockTheStream(t *testing.T) {
-	grows := func(r *rig, from, n, length int) { // n more limits use a token each
-		key := layout.BucketKey("ns", "wide", "gpt", 0)
-		for used := range int64(2) {
-			it := key.Item()
-			for i := range n {
-				it[fmt.Sprintf("b_%0*d_tc", length, from+i)] = item.N(used * 1000)
-			}
-			r.db.Store(it)
-		}
-	}
+	grows := func(r *rig, from, n, length int) { r.grow(layout.BucketKey("ns", "wide", "gpt", 0), from, n, length) }
 	text := func(part string) func(*rig) {
 		return func(r *rig) {
 			it := layout.UsageKey("ns", "a", "gpt", part).Item()
@@ -102,10 +102,7 @@ func TestUsageThatCannotBeStoredDoesNotBlockTheStream(t *testing.T) {
 			r := newRig(t)
 			r.take("b", 0, 5, 1)
 			hostile(r)
-			payload := streamtest.PayloadOf(records(r.since(0))...)
-			if tumbling {
-				payload = windowed(records(r.since(0)), nil, true)
-			}
+			payload := r.payloadIn(tumbling)
 			out, err := r.agg.Invoke(t.Context(), payload)
 			if err != nil || strings.Contains(string(out), "itemIdentifier") || r.figure("Pending") != 0 {
 				t.Errorf("%s, tumbling %v: %s, %v", name, tumbling, out, err)
@@ -116,10 +113,9 @@ func TestUsageThatCannotBeStoredDoesNotBlockTheStream(t *testing.T) {
 				check.Must(t, check.Err(r.agg.Invoke(t.Context(), windowed(nil, nil, true))))
 			}
 			check.Equal(t, r.figure("Owed"), 0, "%s, tumbling %v: owed again", name, tumbling)
-			for _, part := range []string{anHour, "2023-11-14"} {
-				s, err := ledger.DecodeSnapshot(r.db.Item(layout.UsageKey("ns", "b", "gpt", part)))
-				check.NoError(t, err)
-				check.Equal(t, s.Counts["rpm"], 5, "%s, tumbling %v: %s of the other bucket", name, tumbling, part)
+			for _, part := range []string{anHour, aDay} {
+				got := r.snapshot("b", part).Counts["rpm"]
+				check.Equal(t, got, 5, "%s, tumbling %v: %s of the other bucket", name, tumbling, part)
 			}
 		}
 	}
@@ -127,6 +123,6 @@ func TestUsageThatCannotBeStoredDoesNotBlockTheStream(t *testing.T) {
 	r.take("a", 0, 1, 1)
 	r.db.SetHook(func(op memdynamo.Op) (bool, error) { return len(op.Writes) == 0, memdynamo.Fail(store.Setup) })
 	changes := r.since(0)
-	check.Equal(t, r.handle(streamtest.PayloadOf(records(changes)...)), resumeAt(changes[0].SequenceNumber()))
+	check.Equal(t, r.handle(payloadOf(changes)), resumeAt(changes[0].SequenceNumber()))
 	check.Equal(t, check.Err(r.agg.Invoke(t.Context(), windowed(records(changes), nil, true))) == nil, false)
 }

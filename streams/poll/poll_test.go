@@ -113,6 +113,20 @@ func (s *source) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInp
 	return out, nil
 }
 
+// oneShard returns a source with an open shard s.
+func oneShard(sequences ...string) *source {
+	return &source{shards: []*part{{id: "s", sequences: sequences, open: true}}}
+}
+
+// runFor reads the stream in a bubble until its context ends.
+func runFor(t *testing.T, d time.Duration, o Options) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	o.Stream = "arn"
+	check.Equal(t, Run(ctx, o), context.DeadlineExceeded, "ended with")
+}
+
 // function records its payloads, and answers as configured.
 type function struct {
 	mu     sync.Mutex
@@ -153,26 +167,22 @@ func TestBeginsFromAnInstant(t *testing.T) {
 	f := &function{}
 	f.from = from
 	got, failed := play(t, s, f, func() { s.expired = 1; s.shard("s").sequences = append(s.shard("s").sequences, "7") })
-	if want := []string{"4", "5 6", "7"}; !slices.Equal(got, want) || len(failed) != 1 {
-		t.Errorf("given %q, want %q; failed %q", got, want, failed)
-	}
+	check.Slices(t, got, []string{"4", "5 6", "7"}, "given")
+	check.Equal(t, len(failed), 1, "failed %q", failed)
 }
 
 // play runs for a minute in a bubble. It returns the payloads of the function, and the errors.
 func play(t *testing.T, s *source, f *function, meanwhile func()) (got, failed []string) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-		defer stop()
 		if meanwhile != nil {
 			go func() { time.Sleep(20 * time.Second); s.mu.Lock(); defer s.mu.Unlock(); meanwhile() }()
 		}
 		var mu sync.Mutex
-		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke, From: f.from, Failed: func(err error) {
+		runFor(t, time.Minute, Options{Client: s, Invoke: f.invoke, From: f.from, Failed: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			failed = append(failed, err.Error())
 		}})
-		check.Is(t, err, context.DeadlineExceeded, "ended with")
 	})
 	return f.got, failed
 }
@@ -199,12 +209,8 @@ func (u *unanswered) GetRecords(ctx context.Context, _ *dynamodbstreams.GetRecor
 func TestTheEndIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, shards := range [][]*part{nil, {{id: "a"}}} {
-			ctx, stop := context.WithTimeout(t.Context(), time.Second)
-			defer stop()
-			u := &unanswered{source{shards: shards}}
-			err := Run(ctx, Options{Client: u, Stream: "arn", Invoke: new(function).invoke,
+			runFor(t, time.Second, Options{Client: &unanswered{source{shards: shards}}, Invoke: new(function).invoke,
 				Failed: func(err error) { t.Errorf("failed: %v", err) }})
-			check.Is(t, err, context.DeadlineExceeded, "ended with")
 		}
 	})
 }
@@ -282,9 +288,8 @@ func TestChildShardsFollowTheirParents(t *testing.T) {
 		t.Fatalf("given %q", got)
 	}
 	slices.Sort(got[2:])
-	if want := []string{"11 12", "13", "21", "31"}; !slices.Equal(got[2:], want) || len(failed) > 0 {
-		t.Errorf("then %q, want %q; failed %q", got[2:], want, failed)
-	}
+	check.Slices(t, got[2:], []string{"11 12", "13", "21", "31"}, "then")
+	check.Equal(t, len(failed), 0, "failed %q", failed)
 }
 
 // A shard that is no longer listed is dropped with the next list, so its reads fail for at most ten
@@ -300,7 +305,7 @@ func TestUnlistedShardsAreForgotten(t *testing.T) {
 // Records that are reported as not done are delivered again from there. Without an answer, the
 // whole batch is.
 func TestFailuresAreDeliveredAgain(t *testing.T) {
-	s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3", "4", "5"}, open: true}}}
+	s := oneShard("1", "2", "3", "4", "5")
 	f := &function{answer: func(batch int, _ string) ([]byte, error) {
 		switch batch {
 		case 1:
@@ -315,9 +320,7 @@ func TestFailuresAreDeliveredAgain(t *testing.T) {
 		return nil, nil
 	}}
 	got, failed := play(t, s, f, nil)
-	if want := []string{"1 2", "2 3", "2 3", "4 5", "4 5", "4 5"}; !slices.Equal(got, want) {
-		t.Errorf("given %q, want %q", got, want)
-	}
+	check.Slices(t, got, []string{"1 2", "2 3", "2 3", "4 5", "4 5", "4 5"}, "given")
 	if len(failed) != 4 || failed[0] != `shard s: not done from record "2" on` ||
 		failed[1] != "shard s: invoke: no answer" || !strings.HasPrefix(failed[3], `shard s: answer "not json"`) {
 		t.Errorf("failed %q", failed)
@@ -328,13 +331,10 @@ func TestFailuresAreDeliveredAgain(t *testing.T) {
 // records take two reads. Then there is one read at once and one each second, for 10 s.
 func TestReadsPauseWithoutRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2", "3"}, open: true}}}
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
-		defer stop()
-		check.Equal(t, Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke}), ctx.Err())
-		if s.reads != 2+1+10 || s.lists != 1 {
-			t.Errorf("%d reads, %d lists", s.reads, s.lists)
-		}
+		s := oneShard("1", "2", "3")
+		runFor(t, 10*time.Second+time.Millisecond, Options{Client: s, Invoke: new(function).invoke})
+		check.Equal(t, s.reads, 2+1+10, "reads")
+		check.Equal(t, s.lists, 1, "lists")
 	})
 }
 
@@ -342,8 +342,6 @@ func TestReadsPauseWithoutRecords(t *testing.T) {
 func TestChildShardsAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "root"}, {id: "next", parent: "root", sequences: []string{"1"}}}}
-		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer stop()
 		f := &function{}
 		f.answer = func(int, string) ([]byte, error) {
 			s.mu.Lock()
@@ -353,10 +351,8 @@ func TestChildShardsAreReadAtOnce(t *testing.T) {
 			}
 			return nil, nil
 		}
-		check.Equal(t, Run(ctx, Options{Client: s, Stream: "arn", Invoke: f.invoke}), ctx.Err())
-		if want := []string{"1", "2"}; !slices.Equal(f.got, want) {
-			t.Errorf("given %q, want %q", f.got, want)
-		}
+		runFor(t, 500*time.Millisecond, Options{Client: s, Invoke: f.invoke})
+		check.Slices(t, f.got, []string{"1", "2"}, "given")
 	})
 }
 
@@ -376,10 +372,7 @@ func (s slowWithout) GetRecords(ctx context.Context, in *dynamodbstreams.GetReco
 func TestShardsAreReadIndependently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{shards: []*part{{id: "idle", open: true}, {id: "busy", sequences: []string{"1", "2", "3"}, open: true}}}
-		ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer stop()
-		check.Equal(t, Run(ctx, Options{Client: slowWithout{s}, Stream: "arn", Invoke: (&function{}).invoke}),
-			ctx.Err())
+		runFor(t, 500*time.Millisecond, Options{Client: slowWithout{s}, Invoke: new(function).invoke})
 		check.Equal(t, s.reads, 2*3, "reads")
 	})
 }
@@ -387,16 +380,13 @@ func TestShardsAreReadIndependently(t *testing.T) {
 // A list that fails is reported, and tried again after a pause.
 func TestFailedListsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{silent: 3, shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}
-		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
-		defer stop()
+		s := oneShard("1")
+		s.silent = 3
 		var failed []string
-		err := Run(ctx, Options{Client: s, Stream: "arn", Invoke: (&function{}).invoke,
+		runFor(t, 2500*time.Millisecond, Options{Client: s, Invoke: new(function).invoke,
 			Failed: func(err error) { failed = append(failed, err.Error()) }})
-		told := "list the shards of arn: no list"
-		if want := []string{told, told, told}; !slices.Equal(failed, want) || s.reads != 0 || err != ctx.Err() {
-			t.Errorf("failed %q, want %q; %d reads; %v", failed, want, s.reads, err)
-		}
+		check.Slices(t, failed, slices.Repeat([]string{"list the shards of arn: no list"}, 3), "failed")
+		check.Equal(t, s.reads, 0, "reads")
 	})
 }
 
@@ -405,9 +395,7 @@ func TestSlowBatchesAreDeliveredAgain(t *testing.T) {
 	for _, o := range []Options{{}, {Timeout: 5 * time.Second, Every: 2 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			each := cmp.Or(o.Timeout, time.Minute) + cmp.Or(o.Every, time.Second)
-			o.Client, o.Stream = &source{shards: []*part{{id: "s", sequences: []string{"1"}, open: true}}}, "arn"
-			ctx, stop := context.WithTimeout(t.Context(), 3*each+time.Second)
-			defer stop()
+			o.Client = oneShard("1")
 			var at []time.Duration
 			begin := time.Now()
 			o.Invoke = func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -415,10 +403,8 @@ func TestSlowBatchesAreDeliveredAgain(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			err := Run(ctx, o)
-			if want := []time.Duration{0, each, 2 * each, 3 * each}; !slices.Equal(at, want) || err != ctx.Err() {
-				t.Errorf("delivered at %v, want %v; %v", at, want, err)
-			}
+			runFor(t, 3*each+time.Second, o)
+			check.Slices(t, at, []time.Duration{0, each, 2 * each, 3 * each}, "delivered at")
 		})
 	}
 }
@@ -426,22 +412,20 @@ func TestSlowBatchesAreDeliveredAgain(t *testing.T) {
 // An expired iterator is opened again after the last finished record. If that is trimmed, it is
 // opened at the oldest record.
 func TestExpiredIteratorsAreReopened(t *testing.T) {
-	s := &source{shards: []*part{{id: "s", sequences: []string{"1", "2"}, open: true}}}
+	s := oneShard("1", "2")
 	got, failed := play(t, s, &function{}, func() {
 		s.expired = 1
 		s.shard("s").sequences = append(s.shard("s").sequences, "3")
 	})
-	if want := []string{"1 2", "3"}; !slices.Equal(got, want) || len(failed) != 1 {
-		t.Errorf("given %q, want %q; failed %q", got, want, failed)
-	}
-	s = &source{shards: []*part{{id: "s", sequences: []string{"1", "2"}, open: true}}}
+	check.Slices(t, got, []string{"1 2", "3"}, "given")
+	check.Equal(t, len(failed), 1, "failed %q", failed)
+	s = oneShard("1", "2")
 	got, failed = play(t, s, &function{}, func() {
 		s.expired, s.trimmed = 1, "2"
 		s.shard("s").sequences = []string{"5", "6"}
 	})
-	if want := []string{"1 2", "5 6"}; !slices.Equal(got, want) || len(failed) != 2 {
-		t.Errorf("given %q, want %q; failed %q", got, want, failed)
-	}
+	check.Slices(t, got, []string{"1 2", "5 6"}, "given")
+	check.Equal(t, len(failed), 2, "failed %q", failed)
 }
 
 func TestLowestFailureCounts(t *testing.T) {
@@ -450,26 +434,21 @@ func TestLowestFailureCounts(t *testing.T) {
 		records = append(records, types.Record{Dynamodb: &types.StreamRecord{SequenceNumber: aws.String(n)}})
 	}
 	records = append(records, types.Record{}) // a record without contents
-	if due := (&reader{}).due(records); len(due) != 4 {
-		t.Errorf("%d of 4 records", len(due))
-	}
+	check.Equal(t, len((&reader{}).due(records)), 4, "records")
 	for answer, want := range map[string]int{
 		`{"batchItemFailures":[]}`: 4,
 		`{"batchItemFailures":[{"itemIdentifier":"99"},{"itemIdentifier":"100"}]}`: 1,
 		`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":"99"}]}`: 1,
 		`{"batchItemFailures":[{"itemIdentifier":"100"},{"itemIdentifier":""}]}`:   0,
 	} {
-		if first, err := undone([]byte(answer), records); first != want || err != nil {
-			t.Errorf("%s: record %d, %v, want %d", answer, first, err, want)
-		}
+		first, err := undone([]byte(answer), records)
+		check.Must(t, err, "%s", answer)
+		check.Equal(t, first, want, "%s: record", answer)
 	}
 	all := Options{Client: &source{}, Stream: "arn", Invoke: (&function{}).invoke}
 	for _, o := range []Options{{Stream: all.Stream, Invoke: all.Invoke}, {Client: all.Client, Invoke: all.Invoke},
 		{Client: all.Client, Stream: all.Stream}} {
-		err := Run(t.Context(), o)
-		if want := "poll: Client, Stream and Invoke are required"; err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
+		check.Says(t, Run(t.Context(), o), "poll: Client, Stream and Invoke are required")
 	}
 }
 
