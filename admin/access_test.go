@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,18 +63,16 @@ func TestDisableAndEnable(t *testing.T) {
 		t.Helper()
 		for range 2 {
 			got, err := w.ns.SetAccess(ctx, at, a)
-			if err != nil || got != (Reached{Buckets: buckets, Changed: buckets}) {
-				t.Fatalf("%s of %s: %+v, %v", a, at, got, err)
-			}
+			w.must(err)
+			check.MustEqual(t, got, Reached{Buckets: buckets, Changed: buckets}, "%s of %s", a, at)
 		}
 		w.must(w.access(at, a))
 	}
 	serves := func(acme, beta bool) {
 		t.Helper()
 		w.must(w.stamped(!acme))
-		if a, b := w.served("acme", "gpt-4"), w.served("beta", "gpt-4"); a != acme || b != beta {
-			t.Errorf("acme is served: %v, beta: %v", a, b)
-		}
+		check.Equal(t, w.served("acme", "gpt-4"), acme, "acme is served")
+		check.Equal(t, w.served("beta", "gpt-4"), beta, "beta is served")
 	}
 	switchTo(gpt, AccessDisabled, 2)
 	serves(false, false)
@@ -92,9 +88,7 @@ func TestDisableAndEnable(t *testing.T) {
 	switchTo(Scope{"acme", "gpt-4"}, AccessInherited, 1)
 	serves(true, true)
 	check.Equal(t, len(collect(t, w.ns.Configs(ctx, acme))), 0, "left")
-	if c, err := w.ns.Config(ctx, gpt); err != nil || len(c.Limits) != 1 || c.Limits[0].Capacity != 500 {
-		t.Errorf("limits: %+v, %v", c, err)
-	}
+	check.Slices(t, w.config(gpt).Limits, []limiter.Limit{limiter.PerMinute("rpm", 500)}, "limits")
 	w.must(countEvents(w, gpt, "limits_set", 3))
 	w.must(countEvents(w, acme, "limits_set", 4))
 	for i, want := range []any{nil, true} {
@@ -120,9 +114,7 @@ func TestDisableKeepsWhatOthersStore(t *testing.T) {
 	}
 	delete(it, "disabled")
 	it["config_version"] = item.N(4) // it was changed three times
-	if got := w.db.Item(key); !item.EqualItems(got, it) {
-		t.Errorf("left %v, want %v", got, it)
-	}
+	check.Deep(t, w.db.Item(key), it, "left")
 }
 
 // What a scope says of access is part of what is stored there, also where it has no limits; what
@@ -135,31 +127,24 @@ func TestAccessIsListed(t *testing.T) {
 		{Entity: "beta", Resource: "gpt-4"}: AccessDisabled,
 	} {
 		w.must(check.Err(w.ns.SetAccess(t.Context(), at, a)))
-		if c, err := w.ns.Config(t.Context(), at); err != nil || c.Access != a {
-			t.Errorf("%s: %+v, %v; want %s", at, c, err, a)
-		}
+		check.Equal(t, w.config(at).Access, a, "%s", at)
 	}
 	var got []string
 	for c, err := range w.ns.Configs(t.Context(), Scope{}) {
 		w.must(err)
 		got = append(got, fmt.Sprintf("%s %s %d", c.Scope, c.Access, len(c.Limits)))
 	}
-	if want := []string{"*/gpt-4 disabled 1", "acme/* enabled 0", "beta/gpt-4 disabled 0"}; !slices.Equal(got, want) {
-		t.Errorf("listed %q, want %q", got, want)
-	}
-	for entity, want := range map[string]Access{"acme": AccessEnabled, "beta": AccessDisabled, "other": AccessDisabled} {
-		if r, err := w.ns.Resolve(t.Context(), entity, "gpt-4"); err != nil || r.Access != want {
-			t.Errorf("%s on gpt-4: %s, %v; want %s", entity, r.Access, err, want)
-		}
-	}
-	if r, err := w.ns.Resolve(t.Context(), "other", "free"); err != nil || r.Access != AccessInherited {
-		t.Errorf("on another resource: %s, %v", r.Access, err)
+	check.Slices(t, got, []string{"*/gpt-4 disabled 1", "acme/* enabled 0", "beta/gpt-4 disabled 0"}, "listed")
+	for at, want := range map[Scope]Access{{"acme", "gpt-4"}: AccessEnabled, {"beta", "gpt-4"}: AccessDisabled,
+		{"other", "gpt-4"}: AccessDisabled, {"other", "free"}: AccessInherited} {
+		r, err := w.ns.Resolve(t.Context(), at.Entity, at.Resource)
+		w.must(err)
+		check.Equal(t, r.Access, want, "%s", at)
 	}
 	w.apply(Manifest{Namespace: "prod", Scopes: []Config{scope("", "gpt-4", tpm500)}})
-	c, err := w.ns.Config(t.Context(), Scope{Resource: "gpt-4"})
-	if err != nil || c.Access != AccessDisabled || c.Limits[0] != tpm500 {
-		t.Errorf("after a manifest: %+v, %v", c, err)
-	}
+	c := w.config(Scope{Resource: "gpt-4"})
+	check.Equal(t, c.Access, AccessDisabled, "after a manifest")
+	check.Equal(t, c.Limits[0], tpm500, "after a manifest")
 }
 
 // A bucket that goes while it is told has been told.
@@ -281,8 +266,7 @@ func TestAccessIsDeclared(t *testing.T) {
 			w.switches(at, AccessBypassed)           // and an operator's again
 			w.apply(m)
 			check.Equal(t, w.says(at), "bypassed inherited", "an operator has bypassed %s, and it says", at)
-			p := w.plan(m)
-			check.Equal(t, p.Changes(), 0, "changes are left")
+			w.changesNothing(m)
 			w.hasNoOrphans()
 		}
 	}
@@ -331,10 +315,7 @@ func TestCascadesAreStored(t *testing.T) {
 	w.set(Scope{}, rpm10)
 	w.create(Entity{ID: "org"})
 	w.create(Entity{ID: "acme", Parent: "org", Cascade: true})
-	level := func(entity string) int64 {
-		all := w.peek(entity, "gpt-4")
-		return all[0].Levels[0].Remaining
-	}
+	level := func(entity string) int64 { return w.peek(entity, "gpt-4")[0].Levels[0].Remaining }
 	at := Scope{Entity: "acme", Resource: "gpt-4"}
 	for _, c := range []struct {
 		to     Cascade
@@ -347,18 +328,15 @@ func TestCascadesAreStored(t *testing.T) {
 			w.must(check.Err(w.ns.SetCascade(t.Context(), at, c.to)))
 		}
 		it := w.db.Item(w.ns.config(at).Key())
-		if !reflect.DeepEqual(it["cascade"], c.stored) {
-			t.Errorf("%v is stored as %v", c.to, it)
-		}
+		check.Deep(t, it["cascade"], c.stored, "%v: stored", c.to)
 		if n := len(w.eventsAt(at)) - events; c.org != 9 && n != 1 || n > 1 {
 			t.Errorf("%v is recorded %d times", c.to, n)
 		}
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
 		check.Equal(t, level("org"), c.org, "%v: the parent has left", c.to)
 		r, err := w.ns.Resolve(t.Context(), "acme", "gpt-4")
-		if w.must(err); r.Cascade != c.to {
-			t.Errorf("%v is resolved as %v", c.to, r.Cascade)
-		}
+		w.must(err)
+		check.Equal(t, r.Cascade, c.to, "resolved")
 	}
 }
 
@@ -374,8 +352,8 @@ func TestACascadePolicyWithoutAParent(t *testing.T) {
 	}
 	w.must(check.Err(w.ns.SetCascade(t.Context(), Scope{Resource: "gpt-4"}, CascadeOn)))
 	for id, parent := range map[string]string{"acme": "org", "alone": "", "unknown": ""} {
-		if b := w.bucket(id, "gpt-4", 0); b.Cascade != (parent != "") || b.Parent != parent {
-			t.Errorf("%s: cascade %v, parent %q", id, b.Cascade, b.Parent)
-		}
+		b := w.bucket(id, "gpt-4", 0)
+		check.Equal(t, b.Cascade, parent != "", "%s: cascade", id)
+		check.Equal(t, b.Parent, parent, "%s: parent", id)
 	}
 }

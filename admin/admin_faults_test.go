@@ -263,8 +263,7 @@ func reads(w *world) map[string]read {
 		"namespaces": listing(w.table.Namespaces),
 		"orphans":    listing(w.table.Orphans),
 		"config": single(func(ctx context.Context) error {
-			_, err := w.ns.Config(ctx, Scope{"acme", "gpt-4"})
-			return err
+			return check.Err(w.ns.Config(ctx, Scope{"acme", "gpt-4"}))
 		}),
 		"all configs": configs(Scope{}), "configs of one": configs(Scope{Entity: "acme"}),
 		"its configs there": configs(Scope{"acme", "gpt-4"}),
@@ -295,8 +294,7 @@ func reads(w *world) map[string]read {
 		"live days":                 usage(UsageQuery{Resource: "gpt-4", Window: Daily, Live: true}),
 		"live months":               usage(UsageQuery{Resource: "gpt-4", Window: Monthly, Live: true}),
 		"summary": single(func(ctx context.Context) error {
-			_, err := w.ns.UsageSummary(ctx, UsageQuery{Entity: "acme", Window: Daily, Live: true})
-			return err
+			return check.Err(w.ns.UsageSummary(ctx, UsageQuery{Entity: "acme", Window: Daily, Live: true}))
 		}),
 		"plan": single(func(ctx context.Context) error { _, err := w.ns.Plan(ctx, declare()); return err }),
 	}

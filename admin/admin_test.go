@@ -117,16 +117,14 @@ func TestBadArgumentsAreRefusedBeforeAnyCall(t *testing.T) {
 	refused("limits is empty, want at least one; DeleteLimits removes them")(only(ns.SetLimits(ctx, Scope{}, nil...)))
 	refused(`Resource is "_default_", want ` + resources)(only(ns.SetLimits(ctx, Scope{Resource: "_default_"}, rpm10)))
 	refused(`Entity is "\n", want ` + entities)(only(ns.ChangeLimits(ctx, Config{Scope: Scope{Entity: "\n"}}, rpm10)))
-	refused("Refill is 0")(
-		only(ns.ChangeLimits(ctx, Config{Limits: []limiter.Limit{{Name: "x", Capacity: 1}}}, rpm10)))
+	refused("Refill is 0")(only(ns.ChangeLimits(ctx, Config{Limits: []limiter.Limit{{Name: "x", Capacity: 1}}}, rpm10)))
 	refused(`Entity is "\n", want ` + entities)(only(ns.DeleteLimits(ctx, Scope{Entity: "\n"})))
 	refused(`OnUnavailable is "Policy(9)", want ` + policies)(
 		only(ns.Configure(ctx, Settings{OnUnavailable: new(limiter.Policy(9))})))
 	refused("AuditRetention is -24h0m0s, want " + days)(only(ns.Configure(ctx, Settings{AuditRetention: new(-day)})))
 	refused("AuditRetention is 87864h0m0s, want " + days)(
 		only(ns.Configure(ctx, Settings{AuditRetention: new(3661 * day)})))
-	refused("AuditRetention is 1h0m0s, want " + days)(
-		only(ns.Configure(ctx, Settings{AuditRetention: new(time.Hour)})))
+	refused("AuditRetention is 1h0m0s, want " + days)(only(ns.Configure(ctx, Settings{AuditRetention: new(time.Hour)})))
 	refused(`Entity is "\n", want ` + entities)(ns.Config(ctx, Scope{Entity: "\n"}))
 	refused(`Entity is "\n", want ` + entities)(listed(ns.Configs(ctx, Scope{Entity: "\n"})))
 	refused(`Entity is "\n", want ` + entities)(ns.Reach(ctx, Scope{Entity: "\n"}))
@@ -258,8 +256,7 @@ func TestUnreadableItemsFailOnlyTheirReaders(t *testing.T) {
 		{item.Key{PK: ns + "/ENTITY#acme", SK: "#QUOTA#gpt-4#1700000000000#rpm#050"}, "thresholds"},
 		{layout.BucketKey(ns, "acme", "gpt-4", 0), "all buckets, bucket, buckets of a resource, buckets of one, " +
 			"live days, live hours, live months, peek, summary"},
-		{layout.BucketKey(ns, "beta", "gpt-4", 0),
-			"all buckets, buckets of a resource, " + live},
+		{layout.BucketKey(ns, "beta", "gpt-4", 0), "all buckets, buckets of a resource, " + live},
 		{snapshot("acme", "gpt-4", "2023-11"), usages + until + ", usage until"},
 		{snapshot("acme", "gpt-4", "2023-11-14"), usages + until},
 		{snapshot("acme", "gpt-4", "2023-11-14T20:00:00Z"), usages},

@@ -51,8 +51,7 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		told = append(told, done)
 	}
 	apply := func() {
-		err := w.ns.Apply(t.Context(), p)
-		w.must(err)
+		w.must(w.ns.Apply(t.Context(), p))
 		check.Equal(t, len(p.Steps), n+4, "plan of steps")
 	}
 	// Each wave is a transaction, with the configuration read before, and a read of the buckets after.
@@ -71,9 +70,8 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 	counts, err := w.ns.resourcesWithEntityLimits(t.Context())
 	w.must(err)
 	check.Equal(t, counts["gpt-4"], n+1, "counted %v", counts)
-	if p = w.plan(many(n)); p.Changes() != 0 {
-		t.Errorf("%d changes left", p.Changes())
-	}
+	p = w.plan(many(n))
+	check.Equal(t, p.Changes(), 0, "changes left")
 	if calls := w.calls(apply); calls > 1 {
 		t.Errorf("%d calls to change nothing", calls)
 	}
@@ -94,9 +92,9 @@ func TestManyScopesAreAppliedInBulk(t *testing.T) {
 		p = w.plan(c.m)
 		check.Equal(t, w.counted(apply), c.want, "%d changes cost", p.Changes())
 	}
-	if counts, err = w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["gpt-4"] != 1 {
-		t.Errorf("counted %v, %v", counts, err)
-	}
+	counts, err = w.ns.resourcesWithEntityLimits(t.Context())
+	w.must(err)
+	check.Equal(t, counts["gpt-4"], 1, "counted %v", counts)
 	w.hasNoOrphans()
 }
 
@@ -135,14 +133,11 @@ func TestAnInterruptedApplicationGoesOn(t *testing.T) {
 			if done == 0 || done == len(steps) || calls.Load() > 40 {
 				t.Fatalf("%d of %d steps done, %d calls", done, len(steps), calls.Load())
 			}
-			if p = w.plan(many(n)); p.Changes() != len(steps)-done {
-				t.Errorf("%d of %d were done, %d are left", done, len(steps), p.Changes())
-			}
+			check.Equal(t, w.plan(many(n)).Changes(), len(steps)-done, "left of %d", len(steps))
 			if calls := w.calls(func() { w.apply(many(n)) }); calls > n/48*3+12 {
 				t.Errorf("%d calls to go on", calls)
 			}
-			e := w.events(Scope{Entity: "tenant-00000"})
-			check.Equal(t, len(e), 1, "events: done again")
+			check.Equal(t, len(w.events(Scope{Entity: "tenant-00000"})), 1, "events: done again")
 		})
 	}
 }
@@ -162,9 +157,7 @@ func TestMoreIsManagedThanFitsIntoAnItem(t *testing.T) {
 	// The first application fails after it has stored some pages.
 	var calls atomic.Int64
 	w.failOn(store.Setup, true, func(memdynamo.Op) bool { return calls.Add(1) > 10 })
-	if err := w.ns.Apply(t.Context(), p); err == nil {
-		t.Fatal("nothing failed")
-	}
+	check.MustBe(t, w.ns.Apply(t.Context(), p), limiter.ErrSetup)
 	w.db.SetHook(nil)
 	w.apply(m)
 	if s := w.state(); !s.Paged || len(s.Entities) != 0 || s.Hash != m.hash() {
@@ -196,9 +189,8 @@ func TestApplyKeepsAdditionsSinceThePlan(t *testing.T) {
 	for name, add := range map[string]func(w *world){
 		"a limit": func(w *world) { w.must(w.ns.SetLimits(t.Context(), at, rpm10, tpm500)) },
 		"a kill switch of another client": func(w *world) {
-			_, err := w.db.Write(t.Context(), item.Update{Key: w.ns.config(at).Key(),
-				Set: []item.Attr{{Name: "disabled", Value: item.Bool(true)}}})
-			w.must(err)
+			w.must(check.Err(w.db.Write(t.Context(), item.Update{Key: w.ns.config(at).Key(),
+				Set: []item.Attr{{Name: "disabled", Value: item.Bool(true)}}})))
 		},
 	} {
 		for _, action := range []Action{ActionUpdate, ActionDelete} {
@@ -211,10 +203,8 @@ func TestApplyKeepsAdditionsSinceThePlan(t *testing.T) {
 			p := w.plan(m)
 			add(w)
 			is := w.db.Item(w.ns.config(at).Key())
-			err := w.ns.Apply(t.Context(), p)
-			if now := w.db.Item(w.ns.config(at).Key()); !errors.Is(err, ErrBusy) || !item.EqualItems(now, is) {
-				t.Errorf("%s, %s: error %v, %v is now %v", name, action, err, is, now)
-			}
+			check.Is(t, w.ns.Apply(t.Context(), p), ErrBusy, "%s, %s", name, action)
+			check.Deep(t, w.db.Item(w.ns.config(at).Key()), is, "%s, %s: left", name, action)
 		}
 	}
 }

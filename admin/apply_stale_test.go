@@ -117,8 +117,7 @@ func TestAPlanFromTheMiddleOfAnother(t *testing.T) {
 	w.wants(err, ErrBusy)
 	check.Equal(t, w.state().Hash, second.hash(), "the hash is not that of the second manifest")
 	w.apply(declare(declaring(rpm10)))
-	check.Equal(t, w.plan(declare(declaring(rpm10))).Changes(), 0,
-		"planned and applied again, and not all is stored")
+	check.Equal(t, w.plan(declare(declaring(rpm10))).Changes(), 0, "planned and applied again, and not all is stored")
 }
 
 // The write that begins an application fails in every way. No step is done without it, and planning

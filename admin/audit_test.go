@@ -27,8 +27,10 @@ func TestEvents(t *testing.T) {
 	about := Scope{Entity: "acme"}
 	all := w.events(about)
 	var capacities []any
+	var want []string
 	for _, e := range all {
 		capacities = append(capacities, e.Details["limits"].([]any)[0].(map[string]any)["capacity"])
+		want = append(want, e.ID)
 	}
 	check.Equal(t, fmt.Sprint(capacities), "[7 6 5 4 3 2 1]", "order %v", capacities)
 	cursor := ""
@@ -42,10 +44,6 @@ func TestEvents(t *testing.T) {
 				break
 			}
 		}
-	}
-	want := make([]string, len(all))
-	for i, e := range all {
-		want[i] = e.ID
 	}
 	check.Slices(t, ids, want, "by cursor")
 }
@@ -76,16 +74,12 @@ func TestAllEvents(t *testing.T) {
 		}
 		return got
 	}
-	if got := list(time.Time{}, time.Time{}); !slices.Equal(got, want) {
-		t.Errorf("%d events, want %d: %q", len(got), len(want), got)
-	}
+	check.Slices(t, list(time.Time{}, time.Time{}), want)
 	last := len(want) - 1
 	check.Slices(t, list(begin, begin.Add(time.Minute)), want[last:], "in the first minute")
 	check.Slices(t, list(begin.Add(time.Minute), begin.Add(3*time.Minute)), want[last-2:last],
 		"in the two minutes after it")
-	if got := list(begin.Add(200*time.Minute), time.Time{}); len(got) > 0 {
-		t.Errorf("of later %q", got)
-	}
+	check.Slices(t, list(begin.Add(200*time.Minute), time.Time{}), nil, "later")
 }
 
 // An event that expires while events are listed is left out, and the others follow.
@@ -103,9 +97,7 @@ func TestEventsThatExpireMeanwhile(t *testing.T) {
 	})
 	got := collect(t, w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))
 	w.db.SetHook(nil)
-	if want := slices.Concat(all[:1], all[2:]); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
-	}
+	check.Deep(t, got, slices.Concat(all[:1], all[2:]))
 }
 
 // An event names what it is about, by where it stands, also where another client says no more.
@@ -124,9 +116,7 @@ func TestEventsThatNameNoResource(t *testing.T) {
 			At: "2023-11-14T22:13:20Z", Action: "limits_set", Principal: "bob", Resource: c.resource}.Item())
 		want := Event{ID: idAt(time.UnixMilli(start + int64(i))), At: time.UnixMilli(start).UTC(), Action: "limits_set",
 			Principal: "bob", Scope: c.want}
-		if got := w.events(c.about); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
-			t.Errorf("about %s: %+v, want %+v", c.about, got, want)
-		}
+		check.Deep(t, w.events(c.about), []Event{want}, "about %s", c.about)
 		all := collect(t, w.ns.AllEvents(t.Context(), time.Time{}, time.Time{}))
 		if len(all) != i+1 || !reflect.DeepEqual(all[0], want) {
 			t.Errorf("about everything: %+v, want %+v", all, want)

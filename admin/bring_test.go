@@ -25,9 +25,7 @@ func TestUnwantedLimitsAreDroppedWhenFull(t *testing.T) {
 	image.Partial = []table.PartialLimit{{Name: "half"}, {Name: "kept"}}
 	b := bringing{want: []bucket.Limit{limit("kept")}, before: []string{"stored", "kept"}}
 	got := b.dropped(image, start)
-	if len(got) != 3 || got[0] != "full" || got[1] != "stored" || got[2] != "half" {
-		t.Errorf("dropped %v", got)
-	}
+	check.Slices(t, got, []string{"full", "stored", "half"}, "dropped")
 	for i := range 2 * maxDropped { // one write names so many, the next one others
 		image.Partial = append(image.Partial, table.PartialLimit{Name: fmt.Sprint("p", i)})
 	}
@@ -45,9 +43,8 @@ func TestHalfALimitLeaves(t *testing.T) {
 		t.Fatalf("partial: %+v", b.Partial)
 	}
 	got, err := w.ns.Reach(t.Context(), Scope{})
-	if err != nil || got != (Reached{Buckets: 1, Changed: 1}) {
-		t.Errorf("reached %+v, %v", got, err)
-	}
+	w.must(err)
+	check.Equal(t, got, Reached{Buckets: 1, Changed: 1}, "reached")
 	w.holds("acme", "gpt-4", 1, rpm10)
 	check.Equal(t, w.left(), 6)
 }

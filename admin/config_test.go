@@ -40,9 +40,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 			if got := w.db.Item(want.Key()); !item.EqualItems(got, want.Item()) {
 				t.Errorf("stored %s", itemtest.JSON(got))
 			}
-			got, err := w.ns.Config(t.Context(), at)
-			w.must(err)
-			check.Deep(t, got, Config{Scope: at, Limits: []limiter.Limit{rpm10, tpm500}}, "found")
+			check.Deep(t, w.config(at), Config{Scope: at, Limits: []limiter.Limit{rpm10, tpm500}}, "found")
 			w.set(at, rpm20)
 			w.registered(at, true)
 			w.hasNoOrphans()
@@ -62,9 +60,7 @@ func TestLimitsAtEveryScope(t *testing.T) {
 					t.Errorf("event %+v", e)
 				}
 			}
-			if want := []string{"limits_deleted", "limits_set", "limits_set"}; !slices.Equal(actions, want) {
-				t.Errorf("events about %q: %v, want %v", subject, actions, want)
-			}
+			check.Slices(t, actions, []string{"limits_deleted", "limits_set", "limits_set"}, "events about %q", subject)
 		})
 	}
 }
@@ -91,7 +87,6 @@ func (w *world) registered(at Scope, is bool) {
 	}
 }
 
-// The details of events are those of other clients.
 func TestEventDetailsMatchOtherClients(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.ns.Configure(t.Context(), Settings{OnUnavailable: new(limiter.PolicyAllow)}))
@@ -289,9 +284,6 @@ func TestALargeScopeIsChangedMeanwhile(t *testing.T) {
 		t.Fatalf("%d attributes only", n)
 	}
 	w.meanwhile(w.ns.config(at).Key(), func() { w.set(at, fewer...) })
-	err := w.ns.ChangeLimits(t.Context(), Config{Scope: at, Limits: many}, rpm10)
-	w.wants(err, ErrBusy)
-	c, err := w.ns.Config(t.Context(), at)
-	w.must(err)
-	check.Slices(t, c.Limits, fewer, "stored")
+	w.wants(w.ns.ChangeLimits(t.Context(), Config{Scope: at, Limits: many}, rpm10), ErrBusy)
+	check.Slices(t, w.config(at).Limits, fewer, "stored")
 }

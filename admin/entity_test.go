@@ -35,8 +35,7 @@ func TestEntities(t *testing.T) {
 	w := newWorld(t)
 	w.create(Entity{ID: "org"})
 	e := w.create(Entity{ID: "acme", Name: "Acme", Parent: "org", Cascade: true, Metadata: metadata})
-	got, err := w.ns.Entity(t.Context(), "acme")
-	w.must(err)
+	got := w.entity("acme")
 	if !reflect.DeepEqual(got, e) || !reflect.DeepEqual(got.Metadata, metadata) || got.CreatedAt.UnixMilli() != start {
 		t.Errorf("got %+v", got)
 	}
@@ -45,16 +44,16 @@ func TestEntities(t *testing.T) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	w.wants(check.Err(w.ns.CreateEntity(t.Context(), Entity{ID: "acme"})), ErrExists)
-	if e, err := w.ns.CreateEntity(t.Context(), Entity{ID: "beta"}); err != nil || e.Name != "beta" || e.Metadata != nil {
-		t.Errorf("without a name and metadata: %+v, %v", e, err)
+	if e := w.create(Entity{ID: "beta"}); e.Name != "beta" || e.Metadata != nil {
+		t.Errorf("without a name and metadata: %+v", e)
 	}
 	w.advance(time.Hour)
 	updated, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "beta", Name: "Beta"})
 	w.must(err)
-	if e, err := w.ns.Entity(t.Context(), "beta"); err != nil || e.Name != "Beta" || e.CreatedAt.UnixMilli() != start ||
-		!reflect.DeepEqual(e, updated) {
-		t.Errorf("updated: %+v, %v, returned %+v", e, err, updated)
-	}
+	beta := w.entity("beta")
+	check.Equal(t, beta.Name, "Beta")
+	check.Equal(t, beta.CreatedAt.UnixMilli(), start)
+	check.Deep(t, beta, updated, "updated")
 	w.wants(check.Err(w.ns.Entity(t.Context(), "nobody")), ErrNotFound)
 	w.wants(check.Err(w.ns.UpdateEntity(t.Context(), Entity{ID: "nobody"})), ErrNotFound)
 	if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Action != "entity_created" ||
@@ -76,16 +75,12 @@ func TestParentsMustBeUsable(t *testing.T) {
 	w.create(Entity{ID: "b", Parent: "a"})
 	w.create(Entity{ID: "c", Parent: "b"})
 	for p, circle := range map[string]string{"a": "a -> a", "b": "a -> b -> a", "c": "a -> c -> b -> a"} {
-		if err := parent("a", p); !errors.Is(err, ErrParent) || !strings.Contains(err.Error(), "a circle, "+circle+":") {
-			t.Errorf("a below %s: %v", p, err)
-		}
+		w.refused(parent("a", p), ErrParent, "a circle, "+circle+":", "a below %s", p)
 	}
 	w.create(Entity{ID: "d"})
 	w.must(parent("a", "d"))
 	w.must(parent("a", ""))
-	if e, err := w.ns.Entity(t.Context(), "a"); err != nil || e.Parent != "" {
-		t.Errorf("a is %+v, %v", e, err)
-	}
+	check.Equal(t, w.entity("a").Parent, "", "the parent of a")
 	got := collect(t, w.ns.Children(t.Context(), "d"))
 	check.Equal(t, len(got), 0, "children of d: %v", got)
 }
@@ -101,18 +96,14 @@ func TestParentsOfParents(t *testing.T) {
 	put("q", "r")
 	put("r", "q")
 	_, err := w.ns.CreateEntity(t.Context(), Entity{ID: "a", Parent: "p"})
-	if w.wants(err, ErrParent); !strings.Contains(err.Error(), `parent "p": a circle, a -> p -> q -> r -> q`) {
-		t.Errorf("below a circle: %v", err)
-	}
+	w.refused(err, ErrParent, `parent "p": a circle, a -> p -> q -> r -> q`)
 	put("orphan", "gone")
 	w.create(Entity{ID: "a", Parent: "orphan"})
 	for i := range maxAncestors + 1 {
 		put(fmt.Sprint("p", i), fmt.Sprint("p", i+1))
 	}
 	_, err = w.ns.CreateEntity(t.Context(), Entity{ID: "b", Parent: "p0"})
-	if w.wants(err, ErrParent); !strings.Contains(err.Error(), `parent "p0": more than 32 generations`) {
-		t.Errorf("got %v", err)
-	}
+	w.refused(err, ErrParent, `parent "p0": more than 32 generations`)
 	w.create(Entity{ID: "b", Parent: fmt.Sprint("p", maxAncestors)})
 }
 
@@ -131,11 +122,8 @@ func TestMoveEntity(t *testing.T) {
 		want.Parent, want.Cascade = c.parent, c.pays
 		told, err := w.ns.MoveEntity(t.Context(), "acme", c.parent)
 		w.must(err)
-		stored, err := w.ns.Entity(t.Context(), "acme")
-		w.must(err)
-		if !reflect.DeepEqual(told, want) || !reflect.DeepEqual(stored, want) {
-			t.Errorf("to %q: told %+v, stored %+v, want %+v", c.parent, told, stored, want)
-		}
+		check.Deep(t, told, want, "returned of a move to %q", c.parent)
+		check.Deep(t, w.entity("acme"), want, "stored by a move to %q", c.parent)
 		for _, parent := range []string{"org", "team"} {
 			got := len(collect(t, w.ns.Children(t.Context(), parent)))
 			check.Equal(t, got == 1, parent == c.parent, "to %q: %d children of %q", c.parent, got, parent)
@@ -166,12 +154,11 @@ func TestMoveAcceptsForeignEntities(t *testing.T) {
 	it := w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))
 	it["name"] = item.S("two\nlines")
 	w.db.Store(it)
-	if e, err := w.ns.MoveEntity(t.Context(), "acme", "org"); err != nil || e.Name != "two\nlines" || e.Parent != "org" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	if now := w.db.Item(layout.EntityKey(w.ns.ID(), "acme")); !item.Equal(now["name"], it["name"]) {
-		t.Errorf("stored %v", now)
-	}
+	e, err := w.ns.MoveEntity(t.Context(), "acme", "org")
+	w.must(err)
+	check.Equal(t, e.Name, "two\nlines")
+	check.Equal(t, e.Parent, "org")
+	check.Deep(t, w.db.Item(layout.EntityKey(w.ns.ID(), "acme"))["name"], it["name"], "stored")
 }
 
 // Below a parent that cannot be read, nobody can tell whether there is a circle.
@@ -251,7 +238,5 @@ func TestEntitiesWithoutATimeOfCreation(t *testing.T) {
 	e, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Name: "Acme"})
 	w.must(err)
 	check.Equal(t, e.CreatedAt, want, "returned")
-	e, err = w.ns.Entity(t.Context(), "acme")
-	w.must(err)
-	check.Equal(t, e.CreatedAt, want, "stored")
+	check.Equal(t, w.entity("acme").CreatedAt, want, "stored")
 }

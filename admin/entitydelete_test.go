@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zeroae/zae-limiter-go/internal/check"
 	"github.com/zeroae/zae-limiter-go/internal/config"
 	"github.com/zeroae/zae-limiter-go/internal/item"
 	"github.com/zeroae/zae-limiter-go/internal/layout"
@@ -24,16 +25,10 @@ func TestDeletingAnEntityCountsItems(t *testing.T) {
 	w.create(Entity{ID: "acme"})
 	w.set(Scope{"acme", "gpt-4"}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 1})
-	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 3 || err != nil {
-		t.Errorf("removed %d, %v, want 3", n, err)
-	}
-	if it := w.db.Item(layout.EntityConfigsKey(w.ns.ID())); it["gpt-4"] != nil {
-		t.Errorf("counts are left: %v", it)
-	}
+	w.removes("acme", 3)
+	check.Equal(t, w.db.Item(layout.EntityConfigsKey(w.ns.ID()))["gpt-4"], nil, "the count that is left")
 	w.create(Entity{ID: "acme"}) // and nothing else
-	if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 1 || err != nil {
-		t.Errorf("removed %d, %v, want 1", n, err)
-	}
+	w.removes("acme", 1)
 	for i, want := range []int64{1, 3} {
 		if e := w.events(Scope{Entity: "acme"})[2*i]; e.Action != "entity_deleted" || e.Details["records_deleted"] != want {
 			t.Errorf("event %+v, want %d", e, want)
@@ -90,9 +85,7 @@ func TestFailedDeletionCountsRemovedItems(t *testing.T) {
 				t.Errorf("call %d fails: %d removed, and then %d of %d: %v", fail, n, rest, all, err)
 			}
 		}
-		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 0 || err != nil {
-			t.Errorf("call %d fails: nothing left, and %d removed: %v", fail, n, err)
-		}
+		w.removes("acme", 0)
 		if e := w.events(Scope{Entity: "acme"}); e[0].Action != "entity_deleted" || e[1].Action == "entity_deleted" {
 			t.Errorf("call %d fails: events %+v", fail, e)
 		}
@@ -133,9 +126,7 @@ func TestUnreadableEntitiesAreDeletedWhole(t *testing.T) {
 		odd := w.db.Item(layout.EntityConfigKey(w.ns.ID(), "acme", "b"))
 		odd["l_rpm_ra"] = item.N(0)
 		w.db.Store(odd)
-		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 4 || err != nil {
-			t.Errorf("removed %d, %v, want 4", n, err)
-		}
+		w.removes("acme", 4)
 		if counts, err := w.ns.resourcesWithEntityLimits(t.Context()); err != nil || counts["a"] != 0 || counts["c"] != 0 {
 			t.Errorf("counted %v, %v", counts, err)
 		}
@@ -168,8 +159,6 @@ func TestDeletionsMayTakeLongerThanARequest(t *testing.T) {
 		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 50 || err == nil {
 			t.Errorf("the third request fails: %d removed, %v", n, err)
 		}
-		if n, err := w.ns.DeleteEntity(t.Context(), "acme"); n != 150 || err != nil {
-			t.Errorf("and then %d removed, %v", n, err)
-		}
+		w.removes("acme", 150)
 	})
 }

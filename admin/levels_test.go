@@ -31,8 +31,7 @@ func (w *world) drained(l *limiter.Limiter) int {
 // left returns what the whole bucket has left of rpm.
 func (w *world) left() int {
 	w.Helper()
-	got := w.peek("acme", "gpt-4")
-	return int(got[0].Levels[0].Remaining)
+	return int(w.peek("acme", "gpt-4")[0].Levels[0].Remaining)
 }
 
 // grants checks that clients who know the bucket empty find what was added, as they
@@ -65,9 +64,8 @@ func TestResetAndCredit(t *testing.T) {
 		}
 		before := w.left()
 		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm")
-		if err != nil || int(added["rpm"]) != 80-before {
-			t.Errorf("reset: %v, %v, want %d", added, err, 80-before)
-		}
+		w.must(err)
+		check.Equal(t, int(added["rpm"]), 80-before, "reset")
 		w.grants(ls, 80)
 		before = w.left()
 		added, err = w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 32, "tpm": 5})
@@ -99,9 +97,9 @@ func TestDebtIsForgiven(t *testing.T) {
 	w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 20})))
 	check.Equal(t, w.bucket("acme", "gpt-4", 0).State.Slots[0].Tokens, -30_000, "level")
 	w.must(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")))
-	if got := w.bucket("acme", "gpt-4", 0).State.Slots[0]; got.Tokens != 10_000 || got.Used != 1000 {
-		t.Errorf("slot %+v", got)
-	}
+	sl := w.bucket("acme", "gpt-4", 0).State.Slots[0]
+	check.Equal(t, sl.Tokens, 10_000, "level")
+	check.Equal(t, sl.Used, 1000, "used")
 }
 
 // A client that takes between the look and the write gets nothing twice.
@@ -155,13 +153,11 @@ func TestResetOfOneLimitLeavesTheOthers(t *testing.T) {
 	w.set(Scope{}, limiter.PerHour("rpm", 80), limiter.PerHour("tpm", 1000))
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 30, "tpm": 400})
 	added, err := w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm", "rpm") // which is filled, and counted, once
-	if err != nil || len(added) != 1 || added["rpm"] != 30 {
-		t.Errorf("added %v, %v", added, err)
-	}
-	b := w.peek("acme", "gpt-4")
-	if b[0].Levels[0].Remaining != 80 || b[0].Levels[1].Remaining != 600 {
-		t.Errorf("%+v", b[0].Levels)
-	}
+	w.must(err)
+	check.Deep(t, added, map[string]int64{"rpm": 30}, "added")
+	levels := w.peek("acme", "gpt-4")[0].Levels
+	check.Equal(t, levels[0].Remaining, 80)
+	check.Equal(t, levels[1].Remaining, 600)
 }
 
 // What does not fit into one shard goes to others, and what fits into none is not given.
@@ -218,9 +214,7 @@ func TestResetOfVeryManyShards(t *testing.T) {
 		if sent != c.want || !errors.Is(err, c.err) {
 			t.Errorf("from transaction %d on, refused %v: %d sent, want %d: %v", c.from, c.refused, sent, c.want, err)
 		}
-		if len(added) == 0 != (c.from == 1) {
-			t.Errorf("from transaction %d on: added %v", c.from, added)
-		}
+		check.Equal(t, len(added) == 0, c.from == 1, "from transaction %d on: added %v", c.from, added)
 		if c.err == nil && (added["rpm"] != 12_800 || w.left() != 12_800) {
 			t.Errorf("added %v, %d left; want 12800", added, w.left())
 		}
@@ -282,22 +276,19 @@ func TestAQuotaIsToppedUpOnce(t *testing.T) {
 			for range 2 {
 				ls = append(ls, w.limiter())
 				added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 25})
-				if err != nil || added["rpm"] != 25 {
-					t.Errorf("%s: credit: %v, %v", name, added, err)
+				w.must(err)
+				check.Equal(t, added["rpm"], 25, "%s: credit", name)
+			}
+			drained := func() (n int) {
+				for range 5 {
+					n += w.drained(ls[0]) + w.drained(ls[1])
+					w.advance(1100 * time.Millisecond) // longer than a denial is remembered
 				}
+				return n
 			}
-			for range 5 {
-				granted += w.drained(ls[0]) + w.drained(ls[1])
-				w.advance(1100 * time.Millisecond) // longer than a denial is remembered
-			}
-			check.Equal(t, granted, 65, "%s, %d splits: granted of 40 and 25", name, splits)
+			check.Equal(t, granted+drained(), 65, "%s, %d splits: granted of 40 and 25", name, splits)
 			w.advance(25 * time.Hour)
-			granted = 0
-			for range 5 {
-				granted += w.drained(ls[0]) + w.drained(ls[1])
-				w.advance(1100 * time.Millisecond)
-			}
-			check.Equal(t, granted, 40, "%s, %d splits: granted in the next period", name, splits)
+			check.Equal(t, drained(), 40, "%s, %d splits: granted in the next period", name, splits)
 			if e := w.events(Scope{Entity: "acme"}); len(e) != 1 || e[0].Details["id"] != "invoice-1" {
 				t.Errorf("events %+v", e)
 			}
@@ -318,9 +309,8 @@ func TestAResetQuotaTakesNothingBack(t *testing.T) {
 		w.must(err)
 		w.must(check.Err(w.ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5})))
 		added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
-		if err != nil || added["rpm"] != 30 {
-			t.Errorf("%s: reset: %v, %v", name, added, err)
-		}
+		w.must(err)
+		check.Equal(t, added["rpm"], 30, "%s: reset", name)
 		w.must(lease.Rollback(t.Context()))
 		w.advance(1100 * time.Millisecond)
 		later, err := acquire(l, limiter.Costs{"rpm": 20})
@@ -339,16 +329,14 @@ func TestAnOperationIsOfItsBucket(t *testing.T) {
 	ns := w.once("n-1")
 	for _, of := range []Scope{{"acme", "gpt-4"}, {"beta", "gpt-4"}, {"acme", "o3"}, {"acme", "gpt-4"}} {
 		added, err := ns.Credit(t.Context(), of.Entity, of.Resource, limiter.Costs{"rpm": 8})
-		if err != nil || added["rpm"] != 8 {
-			t.Errorf("%s: %v, %v", of, added, err)
-		}
+		w.must(err)
+		check.Equal(t, added["rpm"], 8, "%s", of)
 		got := w.peek(of.Entity, of.Resource)
 		check.Equal(t, got[0].Levels[0].Remaining, 48, "%s: %+v", of, got[0].Levels)
 	}
-	ns = w.once("n-2")
-	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8}); err != nil || added["rpm"] != 8 {
-		t.Errorf("another id: %v, %v", added, err)
-	}
+	added, err := w.once("n-2").Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 8})
+	w.must(err)
+	check.Equal(t, added["rpm"], 8, "another id")
 	got := w.peek("acme", "gpt-4")
 	check.Equal(t, got[0].Levels[0].Remaining, 56, "another id: %+v", got[0].Levels)
 	if b := w.bucket("acme", "gpt-4", 0); b.Parent != "org" || !b.Cascade {
@@ -378,9 +366,8 @@ func TestUnreadableOperationsAreNotCarriedOut(t *testing.T) {
 	ns := w.once("n-1")
 	w.must(check.Err(ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})))
 	w.db.Store(spoilt(w.db.Item(ns.operationOf(Scope{"acme", "gpt-4"}, table.OperationTopUp).Key())))
-	if added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2}); err == nil || added != nil ||
-		!strings.Contains(err.Error(), `"operation"`) {
-		t.Errorf("added %v, %v", added, err)
-	}
+	added, err := ns.Credit(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 2})
+	check.Says(t, err, `"operation"`)
+	check.Equal(t, len(added), 0, "added")
 	check.Equal(t, w.left(), 7, "left")
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -60,9 +59,7 @@ func TestLiveUsageIsWithoutTheMeter(t *testing.T) {
 	for i := range b.State.Slots {
 		b.State.Slots[i].Used = 9000
 	}
-	if got := grown(ledger.Mark{}, b); !maps.Equal(got, map[string]int64{"rpm": 9, "zpm": 9}) {
-		t.Errorf("%v", got)
-	}
+	check.Deep(t, grown(ledger.Mark{}, b), map[string]int64{"rpm": 9, "zpm": 9})
 }
 
 // A day and a month that are not over are the sum of their hours, of days that are long over, and
@@ -108,28 +105,46 @@ func TestLiveUsageOfHoursAndDays(t *testing.T) {
 			up, _ := sum.Update(nil)
 			w.must(check.Err(w.db.Write(t.Context(), up)))
 		}
-		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, c.window)
-		if want := map[string]int64{"rpm": c.rpm}; err != nil || !ok || !maps.Equal(u.Tokens, want) || u.Events != c.events {
-			t.Errorf("%s: %+v, %v, %v, want %v of %d events", c.window, u, ok, err, want, c.events)
-		}
+		u := w.live(c.window)
+		check.Deep(t, u.Tokens, map[string]int64{"rpm": c.rpm}, "%s", c.window)
+		check.Equal(t, u.Events, c.events, "%s: events", c.window)
 	}
+}
+
+// markOf is the mark of a shard that was counted up to so many tokens.
+func markOf(rpm int64) ledger.Mark {
+	return ledger.Mark{At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: rpm}}}
+}
+
+// marked returns a snapshot of acme on gpt-4 that has marks; nil is another client's.
+func (w *world) marked(window, at string, marks map[int]ledger.Mark) ledger.Snapshot {
+	s := ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: at, Part: at,
+		Marks: marks}
+	if marks != nil {
+		s.Legend = ledger.Legend{Stream: 1, Limits: []string{"rpm"}}
+	}
+	return s
+}
+
+// live returns the usage of acme on gpt-4 in the window that holds now.
+func (w *world) live(of Window) Usage {
+	w.Helper()
+	u, ok, err := w.ns.live(w.Context(), Scope{"acme", "gpt-4"}, of)
+	w.must(err)
+	check.Equal(w, ok, true, "live usage is known")
+	return u
 }
 
 // A shard is counted from where the latest snapshot says that has it, and no further snapshot is
 // read once all are known.
 func TestMarksOfShards(t *testing.T) {
 	w := newWorld(t)
-	mark := func(n int64) ledger.Mark {
-		return ledger.Mark{At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: n}}}
-	}
 	snap := func(hour string, marks map[int]ledger.Mark) item.Item {
-		at := "2023-11-14T" + hour + ":00:00Z"
-		return ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at,
-			Part:   at,
-			Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: marks}.Item()
+		return w.marked("hourly", "2023-11-14T"+hour+":00:00Z", marks).Item()
 	}
-	w.db.Store(snap("19", map[int]ledger.Mark{0: mark(1), 1: mark(1), 2: mark(1)}))
-	late, early := snap("21", map[int]ledger.Mark{1: mark(5)}), snap("20", map[int]ledger.Mark{0: mark(3), 1: mark(2)})
+	w.db.Store(snap("19", map[int]ledger.Mark{0: markOf(1), 1: markOf(1), 2: markOf(1)}))
+	late := snap("21", map[int]ledger.Mark{1: markOf(5)})
+	early := snap("20", map[int]ledger.Mark{0: markOf(3), 1: markOf(2)})
 	shards := make([]table.Shard, 3)
 	for k := range shards {
 		shards[k].State.Shard = k
@@ -146,9 +161,8 @@ func TestMarksOfShards(t *testing.T) {
 				t.Errorf("of %d shards: %v, %v, %v", n, marks, others, err)
 			}
 			for k, want := range want.used {
-				if got, _ := ledger.CountOf(marks[k].Used, "rpm"); got != want {
-					t.Errorf("of %d shards: shard %d is counted up to %d, want %d", n, k, got, want)
-				}
+				got, _ := ledger.CountOf(marks[k].Used, "rpm")
+				check.Equal(t, got, want, "of %d shards: shard %d is counted up to", n, k)
 			}
 		})
 		check.Equal(t, calls, want.calls, "%d shards: calls", n)
@@ -178,9 +192,7 @@ func TestWindowsFollowSnapshotsOfTheirKind(t *testing.T) {
 		Summed: ledger.Summed{Version: 1, Parts: []int{1}}}).Update(nil)
 	w.must(check.Err(w.db.Write(t.Context(), up)))
 	u.Window = Daily
-	if u.follows(w.db.Item(up.Key)) {
-		t.Error("a sum says how far its bucket was counted")
-	}
+	check.Equal(t, u.follows(w.db.Item(up.Key)), false, "a sum says how far its bucket was counted")
 }
 
 // A bucket that was made in this window is new whole, on all its shards.
@@ -190,13 +202,10 @@ func TestLiveUsageOfNewShards(t *testing.T) {
 		w.now.Store(at)
 		w.set(Scope{}, rpm10)
 		w.split("acme", "gpt-4", 1)
-		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
-		if err != nil || !ok || u.Tokens["rpm"] != 1 {
-			t.Errorf("at %d: %+v, %v, %v, want 1 token", at, u, ok, err)
-		}
-		if u, ok, err = w.ns.live(t.Context(), Scope{"nobody", "gpt-4"}, Hourly); err != nil || ok {
-			t.Errorf("of nobody: %+v, %v, %v", u, ok, err)
-		}
+		check.Equal(t, w.live(Hourly).Tokens["rpm"], 1, "at %d", at)
+		_, ok, err := w.ns.live(t.Context(), Scope{"nobody", "gpt-4"}, Hourly)
+		w.must(err)
+		check.Equal(t, ok, false, "of nobody")
 	}
 }
 
@@ -205,26 +214,17 @@ func TestLiveUsageOfNewShards(t *testing.T) {
 func TestLiveUsageOfADay(t *testing.T) {
 	w := newWorld(t)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 4}, rpm10)
-	snap := func(window, part string, counted int64) {
-		w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: window, Start: part,
-			Part: part, Counts: map[string]int64{"rpm": 1}, Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}},
-			Marks: map[int]ledger.Mark{0: {At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm",
-				Tokens: counted}}}},
-		}.Item())
+	snap := func(at string, counted int64) {
+		s := w.marked("hourly", at, map[int]ledger.Mark{0: markOf(counted)})
+		s.Counts = map[string]int64{"rpm": 1}
+		w.db.Store(s.Item())
 	}
-	day := func(want int64) {
-		t.Helper()
-		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Daily)
-		if err != nil || !ok || u.Tokens["rpm"] != want {
-			t.Errorf("%+v, %v, %v, want %d", u, ok, err, want)
-		}
-	}
-	snap("hourly", "2023-11-14T20:00:00Z", 1)
-	snap("hourly", "2023-11-14T21:00:00Z", 3)
-	day(1 + 1 + 4 - 3)
+	snap("2023-11-14T20:00:00Z", 1)
+	snap("2023-11-14T21:00:00Z", 3)
+	check.Equal(t, w.live(Daily).Tokens["rpm"], 1+1+4-3)
 	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "daily",
 		Start: "2023-11-14T00:00:00Z", Part: "2023-11-14", Counts: map[string]int64{"rpm": 50}}.Item())
-	day(50)
+	check.Equal(t, w.live(Daily).Tokens["rpm"], 50)
 }
 
 // What a bucket has consumed in the hour that holds now is what its counters have grown by since
@@ -237,7 +237,7 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 		marks      map[int]ledger.Mark
 		of         string // empty: the resource itself
 	}
-	mark := ledger.Mark{At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: 1}}}
+	mark := markOf(1)
 	zero, one := map[int]ledger.Mark{0: mark}, map[int]ledger.Mark{1: mark}
 	others := func(n int) (out []snap) { // days of other clients, which an hour does not go by
 		for i := range n {
@@ -272,11 +272,8 @@ func TestLiveUsageSinceTheLatestMark(t *testing.T) {
 		w.take("acme", "gpt-4", limiter.Costs{"rpm": 3}, rpm10)
 		w.advance(time.Hour)
 		for _, s := range c.snaps {
-			it := ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: cmp.Or(s.of, "gpt-4"), Window: s.window,
-				Start: s.at, Part: s.at, Marks: s.marks}
-			if s.marks != nil {
-				it.Legend = ledger.Legend{Stream: 1, Limits: []string{"rpm"}}
-			}
+			it := w.marked(s.window, s.at, s.marks)
+			it.Resource = cmp.Or(s.of, "gpt-4")
 			w.db.Store(it.Item())
 		}
 		got := int64(0)
@@ -296,16 +293,9 @@ func TestLiveUsageLooksNoFurtherThanItNeeds(t *testing.T) {
 	w.advance(100 * time.Hour)
 	for h := range 100 {
 		at := time.UnixMilli(start).Add(time.Duration(h) * time.Hour).UTC().Truncate(time.Hour).Format(time.RFC3339)
-		w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Start: at,
-			Part: at, Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]ledger.Mark{
-				0: {At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: 1}}}}}.Item())
+		w.db.Store(w.marked("hourly", at, map[int]ledger.Mark{0: markOf(1)}).Item())
 	}
-	calls := w.calls(func() {
-		u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
-		if err != nil || !ok || u.Tokens["rpm"] != 2 {
-			t.Errorf("%+v, %v, %v", u, ok, err)
-		}
-	})
+	calls := w.calls(func() { check.Equal(t, w.live(Hourly).Tokens["rpm"], 2) })
 	if calls > 6 {
 		t.Errorf("%d calls", calls)
 	}
@@ -318,15 +308,8 @@ func TestUnknownShardsHideNoOtherLiveUsage(t *testing.T) {
 	w.split("acme", "gpt-4", 1)
 	w.advance(2 * time.Hour)
 	w.spoil("acme", 1, item.Item{"b_rpm_tc": item.N(9000)})
-	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly",
-		Start: "2023-11-14T22:00:00Z", Part: "2023-11-14T22:00:00Z",
-		Legend: ledger.Legend{Stream: 1, Limits: []string{"rpm"}}, Marks: map[int]ledger.Mark{
-			1: {At: ledger.PositionOf(1, "5"), Used: []ledger.Count{{Limit: "rpm", Tokens: 2}}}},
-	}.Item())
-	u, ok, err := w.ns.live(t.Context(), Scope{"acme", "gpt-4"}, Hourly)
-	if err != nil || !ok || u.Tokens["rpm"] != 7 {
-		t.Errorf("%+v, %v, %v, want 7", u, ok, err)
-	}
+	w.db.Store(w.marked("hourly", "2023-11-14T22:00:00Z", map[int]ledger.Mark{1: markOf(2)}).Item())
+	check.Equal(t, w.live(Hourly).Tokens["rpm"], 7)
 }
 
 // Windows are those of UTC, wherever the clock stands.

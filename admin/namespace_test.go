@@ -122,9 +122,7 @@ func TestNamespacesInTheWrongState(t *testing.T) {
 		t.Fatalf("a name that is free again: %v, %v", fresh, err)
 	}
 	_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
-	if w.wants(err, ErrState); !strings.Contains(err.Error(), `"prod": a namespace of that name is active`) {
-		t.Error(err)
-	}
+	w.refused(err, ErrState, `"prod": a namespace of that name is active`)
 }
 
 // fill puts everything that a namespace can hold into it, foreign items included.
@@ -171,9 +169,7 @@ func TestPurge(t *testing.T) {
 			t.Errorf("while it is purged: %+v", all)
 		}
 		_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
-		if w.wants(err, ErrState); !strings.Contains(err.Error(), `recover namespace "prod": it is being purged`) {
-			t.Error(err)
-		}
+		w.refused(err, ErrState, `recover namespace "prod": it is being purged`)
 		w.must(check.Err(w.table.PurgeNamespace(t.Context(), w.ns.ID())))
 		w.forgetNote(t)
 		for _, it := range w.db.Items() {
@@ -222,9 +218,8 @@ func TestPurgeFindsLatecomers(t *testing.T) {
 		w.db.SetHook(nil)
 		late(100)
 		n, err := w.table.PurgeNamespace(t.Context(), w.ns.ID())
-		if err != nil || n != 1 {
-			t.Errorf("%d removed, %v", n, err)
-		}
+		w.must(err)
+		check.Equal(t, n, 1, "removed")
 		w.forgetNote(t)
 		check.Equal(t, w.db.Len(), 1, "items left, want the version record")
 	})
@@ -247,18 +242,18 @@ func TestHalfDeletedNamespacesAreRecovered(t *testing.T) {
 
 func TestOpenChecksTheTable(t *testing.T) {
 	w := newWorld(t)
-	v, err := w.table.Version(t.Context())
-	want := Version{Schema: "0.9.0", ClientMin: "0.0.0", Lambda: "0.17.0", UpdatedAt: time.UnixMilli(start).UTC()}
-	if err != nil || v != want {
-		t.Errorf("version %+v, %v, want %+v", v, err, want)
+	version := func() Version {
+		v, err := w.table.Version(t.Context())
+		w.must(err)
+		return v
 	}
+	want := Version{Schema: "0.9.0", ClientMin: "0.0.0", Lambda: "0.17.0", UpdatedAt: time.UnixMilli(start).UTC()}
+	check.Equal(t, version(), want)
 	it := w.db.Item(layout.VersionKey())
 	it["lambda_version"], it["updated_by"] = item.S("0.9.1"), item.S("bob")
 	w.db.Store(it)
 	want.Lambda, want.UpdatedBy = "0.9.1", "bob"
-	if v, err = w.table.Version(t.Context()); err != nil || v != want {
-		t.Errorf("version %+v, %v, want %+v", v, err, want)
-	}
+	check.Equal(t, version(), want)
 	w.db.Delete(layout.VersionKey())
 	w.wants(check.Err(w.table.Version(t.Context())), ErrNotFound)
 	w.db.Store(config.Version{Schema: "1.0.0", ClientMin: "0.0.0"}.Item())
@@ -332,7 +327,5 @@ func TestDeleteOfHalfANamespace(t *testing.T) {
 	half["status"] = item.S(config.NamespaceDeleted)
 	w.db.Store(half)
 	err := w.table.DeleteNamespace(t.Context(), w.ns.ID())
-	if w.wants(err, ErrState); !strings.Contains(err.Error(), "says that it is not active") {
-		t.Error(err)
-	}
+	w.refused(err, ErrState, "says that it is not active")
 }

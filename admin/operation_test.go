@@ -23,10 +23,7 @@ import (
 // with an id, each has the same outcome if it is carried out again.
 func operations(ctx context.Context) map[string]func(w *world) error {
 	resource, one := Scope{Resource: "gpt-4"}, Scope{"acme", "gpt-4"}
-	once := func(w *world) *Namespace {
-		ns := w.once("n-1")
-		return ns
-	}
+	once := func(w *world) *Namespace { return w.once("n-1") }
 	credit := func(w *world) error {
 		return check.Err(once(w).Credit(ctx, "acme", "gpt-4", limiter.Costs{"rpm": 1}))
 	}

@@ -137,14 +137,12 @@ func TestPeekAtSlots(t *testing.T) {
 	for range 2 {
 		lease, err := acquire(l, limiter.Costs{"jobs": 2})
 		w.must(err)
-		got := w.peek("acme", "gpt-4")
-		if lv := got[0].Levels[0]; lv.Remaining != 3 || lv.Used != 2 || lv.Limit != jobs {
+		if lv := w.peek("acme", "gpt-4")[0].Levels[0]; lv.Remaining != 3 || lv.Used != 2 || lv.Limit != jobs {
 			t.Errorf("%+v, want 3 free and 2 used", lv)
 		}
 		w.must(lease.Commit(t.Context()))
 	}
-	got := w.peek("acme", "gpt-4")
-	if lv := got[0].Levels[0]; lv.Remaining != 5 || lv.Used != 0 {
+	if lv := w.peek("acme", "gpt-4")[0].Levels[0]; lv.Remaining != 5 || lv.Used != 0 {
 		t.Errorf("given back: %+v", lv)
 	}
 }
@@ -182,10 +180,7 @@ func TestPeekShowsWhenABucketExpires(t *testing.T) {
 			t.Errorf("the parent is not the one that is stored: %+v", b)
 		}
 	}
-	expires := func() time.Time {
-		got := w.peek("acme", "gpt-4")
-		return got[0].Expires
-	}
+	expires := func() time.Time { return w.peek("acme", "gpt-4")[0].Expires }
 	if want := time.Unix(w.bucket("acme", "gpt-4", 0).TTL, 0); !expires().Equal(want) || want.Unix() == 0 {
 		t.Errorf("expires at %v, want %v", expires(), want)
 	}
@@ -200,11 +195,7 @@ func TestPeekShowsWhenABucketExpires(t *testing.T) {
 func TestPeekShowsWhatTheBucketHas(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{Resource: "api"}, limiter.PerMinute("rpm", 10), limiter.PerMinute("tpm", 500))
-	peek := func(entity string) Bucket {
-		t.Helper()
-		got := w.peek(entity, "api")
-		return got[0]
-	}
+	peek := func(entity string) Bucket { return w.peek(entity, "api")[0] }
 	if b := peek("nobody"); b.Exists || len(b.Levels) != 2 || !b.Levels[0].Stored || !b.Levels[1].Stored {
 		t.Errorf("no bucket: %+v", b)
 	}

@@ -53,6 +53,13 @@ func (w *world) plan(m Manifest) *Plan {
 	return p
 }
 
+// changesNothing requires that all of a manifest is stored.
+func (w *world) changesNothing(m Manifest) {
+	w.Helper()
+	p := w.plan(m)
+	check.Equal(w, p.Changes(), 0, "changes left by %s", actions(p))
+}
+
 func (w *world) apply(m Manifest) *Plan {
 	w.Helper()
 	p := w.plan(m)
@@ -87,9 +94,7 @@ func TestManifest(t *testing.T) {
 		p.Changes() != 4 {
 		t.Errorf("plan %s, want %s", got, want)
 	}
-	if w.db.Item(layout.ProvisionerKey(w.ns.ID())) != nil {
-		t.Error("a plan writes")
-	}
+	check.Equal(t, len(w.db.Item(layout.ProvisionerKey(w.ns.ID()))), 0, "written by a plan")
 	if p := w.apply(declare()); len(p.Steps) != 4 || p.failures() != nil {
 		t.Errorf("applied %+v", p)
 	}
@@ -101,20 +106,15 @@ func TestManifest(t *testing.T) {
 	if e := w.events(Scope{Entity: "acme"}); len(e) != 2 || e[0].Action != "limits_set" {
 		t.Errorf("events %+v", e)
 	}
-	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.OnUnavailable != limiter.PolicyAllow ||
-		len(c.Limits) != 1 {
-		t.Errorf("system %+v, %v", c, err)
+	if c := w.config(Scope{}); c.OnUnavailable != limiter.PolicyAllow || len(c.Limits) != 1 {
+		t.Errorf("system %+v", c)
 	}
-	if p := w.plan(declare()); p.Changes() != 0 {
-		t.Errorf("applied, and then %s", actions(p))
-	}
+	w.changesNothing(declare())
 	events := len(w.events(Scope{Entity: "acme"}))
 	w.apply(declare())
 	check.Equal(t, len(w.events(Scope{Entity: "acme"})), events, "what is unchanged is changed")
 
-	less := declare(func(m *Manifest) {
-		m.Scopes = []Config{scope("", "gpt-4", rpm10)}
-	})
+	less := declare(func(m *Manifest) { m.Scopes = []Config{scope("", "gpt-4", rpm10)} })
 	p = w.plan(less)
 	check.Equal(t, actions(p), "update */gpt-4, delete acme/gpt-4, delete acme/*, delete */*", "plan")
 	if s := p.Steps[0].String(); !strings.Contains(s, "20 per 1m0s") || !strings.Contains(s, "-> rpm: 10 per 1m0s") {
@@ -127,9 +127,7 @@ func TestManifest(t *testing.T) {
 	if got := w.state(); got.System || len(got.Entities) != 0 || !slices.Equal(got.Resources, []string{"gpt-4"}) {
 		t.Errorf("state %+v", got)
 	}
-	if c, err := w.ns.Config(t.Context(), Scope{Resource: "foreign"}); err != nil || len(c.Limits) != 1 {
-		t.Errorf("what somebody else stored: %+v, %v", c, err)
-	}
+	check.Equal(t, len(w.config(Scope{Resource: "foreign"}).Limits), 1, "limits that somebody else stored")
 	w.hasNoOrphans()
 }
 
@@ -150,13 +148,11 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 		}
 	}
 	w.apply(declare(func(m *Manifest) { m.unset(Scope{}) }))
-	if c, err := w.ns.Config(t.Context(), Scope{}); err != nil || c.AuditRetention != 30*day || len(c.Limits) != 0 ||
+	if c := w.config(Scope{}); c.AuditRetention != 30*day || len(c.Limits) != 0 ||
 		c.OnUnavailable != limiter.PolicyDefault {
-		t.Errorf("system %+v, %v", c, err)
+		t.Errorf("system %+v", c)
 	}
-	if p := w.plan(declare(func(m *Manifest) { m.unset(Scope{}) })); p.Changes() != 0 {
-		t.Errorf("plan %s", actions(p))
-	}
+	w.changesNothing(declare(func(m *Manifest) { m.unset(Scope{}) }))
 	// Items of the Python provisioner, which nobody can find, are made whole.
 	it := w.db.Item(layout.ResourceConfigKey(w.ns.ID(), "gpt-4"))
 	delete(it, item.AttrGSI4SK)
@@ -169,9 +165,8 @@ func TestManifestsAndChangesByHand(t *testing.T) {
 	it = w.db.Item(layout.SystemConfigKey(w.ns.ID()))
 	delete(it, item.AttrGSI4SK)
 	w.db.Store(it)
-	if p := w.apply(m); p.Changes() != 1 || w.plan(m).Changes() != 0 {
-		t.Errorf("applied %s, and then %s", actions(p), actions(w.plan(m)))
-	}
+	check.Equal(t, w.apply(m).Changes(), 1, "applied")
+	w.changesNothing(m)
 	w.hasNoOrphans()
 }
 
@@ -261,15 +256,11 @@ func TestManifestHashesAreRecordedLast(t *testing.T) {
 	})
 	err := w.ns.Apply(t.Context(), p)
 	w.db.SetHook(nil)
-	if err == nil || !strings.Contains(err.Error(), "record what is managed") {
-		t.Errorf("error %v", err)
-	}
+	check.Says(t, err, "record what is managed")
 	for _, s := range p.Steps {
-		if s.Err != nil {
-			t.Errorf("%s: %v", s.Scope, s.Err)
-		}
+		check.NoError(t, s.Err, "%s", s.Scope)
 	}
-	check.Equal(t, w.plan(m).Changes(), 0, "a step is left")
+	w.changesNothing(m)
 }
 
 // What a step changes is told in words, also where it is nothing.

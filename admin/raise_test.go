@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,8 +82,7 @@ func TestARaiseIsInForceUntilItsEnd(t *testing.T) {
 	}
 	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 2))) // two minutes
 	r := item.Reader{It: w.db.Item(w.ns.config(Scope{"acme", "gpt-4"}).Key())}
-	check.Equal(t, r.Str("l_rpm_more"), fmt.Sprintf("5:%d", w.table.now()+120_000),
-		"stored; what has ended goes")
+	check.Equal(t, r.Str("l_rpm_more"), fmt.Sprintf("5:%d", w.table.now()+120_000), "stored; what has ended goes")
 	w.hasNoOrphans()
 }
 
@@ -174,9 +172,7 @@ func TestRaisesAreEndedByHand(t *testing.T) {
 	}
 	w.advance(time.Second)
 	req.Costs = limiter.Costs{"rpm": 61}
-	if _, err = l.Acquire(t.Context(), req); !errors.Is(err, limiter.ErrTooLarge) {
-		t.Errorf("61 of 60: %v", err)
-	}
+	check.Is(t, check.Err(l.Acquire(t.Context(), req)), limiter.ErrTooLarge, "61 of 60")
 }
 
 // What cannot be raised is refused by name, and nothing is stored.
@@ -207,9 +203,8 @@ func TestLimitsThatCannotBeRaisedAreRefused(t *testing.T) {
 		costs := limiter.Costs{"rpm": 1}
 		costs[c.limit] = c.more
 		got, err := w.ns.Raise(t.Context(), "acme", "gpt-4", costs, c.until)
-		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || got != nil {
-			t.Errorf("%s: %v, %v, want %q", c.limit, got, err, c.want)
-		}
+		w.refused(err, c.is, c.want, c.limit)
+		check.Equal(t, len(got), 0, "%s: raised", c.limit)
 		check.Equal(t, len(w.db.Items()), len(before.Items()), "%s: something is stored", c.limit)
 	}
 	raise := func() error {
@@ -219,9 +214,7 @@ func TestLimitsThatCannotBeRaisedAreRefused(t *testing.T) {
 	for range 16 {
 		w.must(raise())
 	}
-	if err := raise(); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "at most 16 that last") {
-		t.Errorf("a seventeenth: %v", err)
-	}
+	w.refused(raise(), limiter.ErrInvalid, "at most 16 that last", "a seventeenth")
 }
 
 // A raise outlives a change of the limits, and a scope that has nothing else is left with it when they go.
@@ -230,11 +223,7 @@ func TestARaiseStaysWhenLimitsChange(t *testing.T) {
 	w.set(Scope{}, limiter.PerMinute("rpm", 60))
 	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 10))
 	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 9)))
-	capacity := func() int64 {
-		w.Helper()
-		b := w.peek("acme", "gpt-4")
-		return b[0].Levels[0].Capacity
-	}
+	capacity := func() int64 { return w.peek("acme", "gpt-4")[0].Levels[0].Capacity }
 	for _, c := range []struct {
 		do   func() error
 		want int64
@@ -265,8 +254,8 @@ func TestARaiseAndAProcessWithOldLimits(t *testing.T) {
 	before, unused := open(), open()
 	w.tries(before, 1, time.Second)
 	w.must(check.Err(acquire(unused, limiter.Costs{"rpm": 0}))) // it reads the limits
-	_, err := w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 120}, time.UnixMilli(w.table.now()+59_000))
-	w.must(err)
+	end := time.UnixMilli(w.table.now() + 59_000)
+	w.must(check.Err(w.ns.Raise(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 120}, end)))
 	during := open()
 	for range 10 {
 		if n := w.tries(before, 1, time.Second) + w.tries(unused, 1, time.Second) + w.tries(during, 1, time.Second); n > 9 {
@@ -295,8 +284,6 @@ func TestRaisesThatHaveEndedGo(t *testing.T) {
 	w.must(check.Err(w.ns.RaiseFor(t.Context(), "acme", "gpt-4", limiter.Costs{"rpm": 5}, 1)))
 	w.advance(62 * time.Second)
 	w.must(w.ns.DeleteLimits(t.Context(), at))
-	if it := w.db.Item(w.ns.config(at).Key()); it != nil {
-		t.Errorf("left is %v", it)
-	}
+	check.Equal(t, len(w.db.Item(w.ns.config(at).Key())), 0, "attributes that are left")
 	w.registered(at, false)
 }

@@ -90,9 +90,8 @@ func TestChangesStayWhereTheyBelong(t *testing.T) {
 	}
 	w.holds("own", "gpt-4", 1, tpm500)
 	got, err := w.ns.Reach(t.Context(), Scope{})
-	if err != nil || got != (Reached{Buckets: 8}) {
-		t.Errorf("reached %+v, %v", got, err)
-	}
+	w.must(err)
+	check.Equal(t, got, Reached{Buckets: 8}, "reached")
 }
 
 // Levels are credited under the old rules up to the change; a lower capacity cuts
@@ -102,9 +101,7 @@ func TestChangedLimitsKeepCreditedLevels(t *testing.T) {
 	w := newWorld(t)
 	w.set(Scope{Resource: "gpt-4"}, rpm10)
 	w.take("acme", "gpt-4", limiter.Costs{"rpm": 10})
-	if w.bucket("acme", "gpt-4", 0).TTL == 0 {
-		t.Fatal("does not expire")
-	}
+	check.MustEqual(t, w.bucket("acme", "gpt-4", 0).TTL != 0, true, "it expires")
 	w.advance(30 * time.Second)
 	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 100))
 	b := w.bucket("acme", "gpt-4", 0)
@@ -112,9 +109,7 @@ func TestChangedLimitsKeepCreditedLevels(t *testing.T) {
 		t.Errorf("after a raise %s, ttl %d", b.State, b.TTL)
 	}
 	w.set(Scope{"acme", "gpt-4"}, limiter.PerMinute("rpm", 2))
-	if b := w.bucket("acme", "gpt-4", 0); b.State.Slots[0].Tokens != 2000 {
-		t.Errorf("after a cut %s", b.State)
-	}
+	check.Equal(t, w.bucket("acme", "gpt-4", 0).State.Slots[0].Tokens, 2000, "after a cut")
 	w.must(w.ns.DeleteLimits(t.Context(), Scope{"acme", "gpt-4"}))
 	if b := w.bucket("acme", "gpt-4", 0); b.State.Slots[0].Tokens != 2000 || b.TTL == 0 {
 		t.Errorf("back to the default %s, ttl %d", b.State, b.TTL)
@@ -201,9 +196,8 @@ func TestReachReportsFailures(t *testing.T) {
 				t.Fatalf("%s: %+v", name, err)
 			}
 			got, err := w.ns.Reach(t.Context(), Scope{})
-			if err != nil || got != (Reached{Buckets: 5, Changed: 1}) {
-				t.Fatalf("reached %+v, %v", got, err)
-			}
+			w.must(err)
+			check.MustEqual(t, got, Reached{Buckets: 5, Changed: 1}, "reached")
 			w.holds("e3", "gpt-4", 1, rpm20)
 		})
 	}
@@ -261,11 +255,7 @@ func TestClientsThatAreBehindBringNothingBack(t *testing.T) {
 			Now: func() time.Time { return time.UnixMilli(w.now.Load()) },
 		})
 		w.must(err)
-		take := func() {
-			t.Helper()
-			_, err := acquire(behind, limiter.Costs{"rpm": 1, "tpm": 1})
-			w.must(err)
-		}
+		take := func() { w.must(check.Err(acquire(behind, limiter.Costs{"rpm": 1, "tpm": 1}))) }
 		take()
 		w.split("acme", "gpt-4", shards)
 		take()
@@ -304,8 +294,7 @@ func TestHowManyBucketsAreChangedAtOnce(t *testing.T) {
 	for name, change := range map[string]func(w *world) error{
 		"set": func(w *world) error { return w.ns.SetLimits(w.Context(), Scope{}, rpm20) },
 		"access": func(w *world) error {
-			_, err := w.ns.SetAccess(w.Context(), Scope{Resource: "gpt-4"}, AccessDisabled)
-			return err
+			return check.Err(w.ns.SetAccess(w.Context(), Scope{Resource: "gpt-4"}, AccessDisabled))
 		},
 		"apply": func(w *world) error {
 			m := Manifest{Namespace: "prod"}

@@ -57,12 +57,10 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 				beside := w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))
 				check.Is(t, check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm")), limiter.ErrUnreadable,
 					"one limit of it")
-				if added, err := w.ns.Reset(t.Context(), "acme", "gpt-4"); added != nil || err != nil {
-					t.Fatalf("%v, %v", added, err)
-				}
-				if !item.EqualItems(beside, w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))) {
-					t.Error("another bucket has changed")
-				}
+				added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+				w.must(err)
+				check.Equal(t, len(added), 0, "added")
+				check.Deep(t, w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0)), beside, "another bucket")
 				check.Equal(t, w.drained(w.limiter()), 10, "granted afterwards")
 				e := w.events(Scope{Entity: "acme"})
 				if len(e) != 1 || e[0].Action != "bucket_reset" || e[0].Resource != "gpt-4" || e[0].Details == nil {
@@ -129,12 +127,8 @@ func TestOneOddScope(t *testing.T) {
 	it := w.db.Item(layout.SystemConfigKey(w.ns.id))
 	it["l_rpm_ra"] = item.N(0)
 	w.db.Store(it)
-	if got, err := w.ns.Peek(t.Context(), "own", "gpt-4"); err != nil || len(got) != 1 {
-		t.Errorf("limits of its own: %v, %v", got, err)
-	}
-	if _, err := w.ns.Peek(t.Context(), "other", "gpt-4"); err == nil || !strings.Contains(err.Error(), "l_rpm_ra") {
-		t.Errorf("limits that cannot be read: %v", err)
-	}
+	check.Equal(t, len(w.peek("own", "gpt-4")), 1, "limits of its own")
+	check.Says(t, check.Err(w.ns.Peek(t.Context(), "other", "gpt-4")), "l_rpm_ra", "limits that cannot be read")
 	listed := ""
 	for c, err := range w.ns.Configs(t.Context(), Scope{}) {
 		listed += fmt.Sprintln(c.Scope, c.Limits, errors.Is(err, ErrConfig) && err == c.Err)
@@ -268,9 +262,7 @@ func TestSettingsSurviveOddLimits(t *testing.T) {
 	w.registered(own, false)
 	schedule(own)
 	w.must(w.ns.DeleteLimits(ctx, own))
-	if w.db.Item(mine) != nil {
-		t.Error("limits that cannot be read are not deleted")
-	}
+	check.Equal(t, len(w.db.Item(mine)), 0, "attributes left of limits that cannot be read")
 	w.registered(own, false)
 }
 
@@ -295,9 +287,8 @@ func TestResetOfAMendedBucketIsOrdinary(t *testing.T) {
 			}
 			return true, nil
 		})
-		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+		w.must(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")))
 		w.db.SetHook(nil)
-		w.must(err)
 		if w.db.Item(key(w)) == nil {
 			t.Errorf("before %v: the bucket that was made anew is gone, and its usage with it", begins)
 			continue
@@ -307,8 +298,7 @@ func TestResetOfAMendedBucketIsOrdinary(t *testing.T) {
 		if sl.Tokens != 10_000 || sl.Spent() != 7_000 {
 			t.Errorf("before %v: level %d, spent %d", begins, sl.Tokens, sl.Spent())
 		}
-		e := w.events(Scope{Entity: "acme"})
-		check.Equal(t, len(e), 2, "before %v: events", begins)
+		check.Equal(t, len(w.events(Scope{Entity: "acme"})), 2, "before %v: events", begins)
 	}
 }
 
@@ -326,16 +316,14 @@ func TestResetDuringASplitLeavesNothing(t *testing.T) {
 				w.failTransactions(fault, fault == store.Unknown, false)
 			}
 		})
-		_, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
+		w.must(check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4")))
 		w.db.SetHook(nil)
-		w.must(err)
 		for k := range 4 {
 			if w.db.Item(layout.BucketKey(w.ns.ID(), "acme", "gpt-4", k)) != nil {
 				t.Errorf("fault %v: shard %d is left", fault, k)
 			}
 		}
 		check.Equal(t, w.drained(w.limiter()), 10, "fault %v: granted afterwards", fault)
-		e := w.events(Scope{Entity: "acme"})
-		check.Equal(t, len(e), 1, "fault %v: events", fault)
+		check.Equal(t, len(w.events(Scope{Entity: "acme"})), 1, "fault %v: events", fault)
 	}
 }

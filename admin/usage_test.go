@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,10 +77,8 @@ func TestDepthOfMetadata(t *testing.T) {
 	w.create(Entity{ID: "acme", Metadata: map[string]any{"lists": lists, "maps": maps}})
 	for name, deeper := range map[string]any{"lists": []any{lists}, "maps": map[string]any{"m": maps}} {
 		_, err := w.ns.UpdateEntity(t.Context(), Entity{ID: "acme", Metadata: map[string]any{name: deeper}})
-		if !errors.Is(err, limiter.ErrInvalid) ||
-			!strings.Contains(err.Error(), "Metadata is \""+name) || !strings.Contains(err.Error(), "want at most 16 levels") {
-			t.Errorf("%s: %v", name, err)
-		}
+		w.refused(err, limiter.ErrInvalid, "Metadata is \""+name, name)
+		check.Says(t, err, "want at most 16 levels", name)
 	}
 }
 
@@ -120,9 +117,7 @@ func TestDenialsInUsage(t *testing.T) {
 		req.Costs = limiter.Costs{"rpm": cost}
 		_, _ = l.Acquire(t.Context(), req)
 	}
-	if all, err := w.ns.Peek(t.Context(), "acme", "gpt-4"); err != nil || all[0].Denied != 4 {
-		t.Errorf("peek: %+v, %v", all, err)
-	}
+	check.Equal(t, w.peek("acme", "gpt-4")[0].Denied, 4, "peek")
 	w.db.Store(ledger.Snapshot{Namespace: w.ns.ID(), Entity: "acme", Resource: "gpt-4", Window: "hourly", Denied: 5,
 		Marks: map[int]ledger.Mark{}, Start: "2023-11-14T20:00:00Z", Part: "2023-11-14T20:00:00Z"}.Item())
 	for q, want := range map[UsageQuery]int64{

@@ -42,12 +42,10 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 		f(opts)
 	}
 	var err error
-	if w.table, err = open(t.Context(), w.db, opts); err != nil {
-		t.Fatal(err)
-	}
-	if w.ns, err = w.table.Register(t.Context(), "prod"); err != nil {
-		t.Fatal(err)
-	}
+	w.table, err = open(t.Context(), w.db, opts)
+	check.Must(t, err)
+	w.ns, err = w.table.Register(t.Context(), "prod")
+	check.Must(t, err)
 	return w
 }
 
@@ -105,11 +103,9 @@ type twin struct {
 // take takes tokens from a bucket, with stored limits or those given.
 func (w *world) take(entity, resource string, costs limiter.Costs, limits ...limiter.Limit) {
 	w.Helper()
-	if _, err := w.limiter().Acquire(context.Background(), limiter.Request{
+	w.must(check.Err(w.limiter().Acquire(context.Background(), limiter.Request{
 		Entity: entity, Resource: resource, Costs: costs, Limits: limits,
-	}); err != nil {
-		w.Fatal(err)
-	}
+	})))
 }
 
 // bucket returns shard k of a bucket as it is stored; it must be there.
@@ -140,6 +136,37 @@ func (w *world) once(id string) *Namespace {
 func (w *world) events(about Scope) []Event {
 	w.Helper()
 	return collect(w.T, w.ns.Events(w.Context(), about, ""))
+}
+
+// removes deletes an entity, which must remove so many items.
+func (w *world) removes(entity string, items int) {
+	w.Helper()
+	n, err := w.ns.DeleteEntity(w.Context(), entity)
+	w.must(err)
+	check.Equal(w, n, items, "removed of %s", entity)
+}
+
+// config returns what is stored at a scope.
+func (w *world) config(at Scope) Config {
+	w.Helper()
+	c, err := w.ns.Config(w.Context(), at)
+	w.must(err)
+	return c
+}
+
+// entity returns a stored entity.
+func (w *world) entity(id string) Entity {
+	w.Helper()
+	e, err := w.ns.Entity(w.Context(), id)
+	w.must(err)
+	return e
+}
+
+// refused requires an error of a kind, with a text.
+func (w *world) refused(err, kind error, text string, words ...any) {
+	w.Helper()
+	check.Is(w, err, kind, words...)
+	check.Says(w, err, text, words...)
 }
 
 func (w *world) deleteNamespace(name string) {
