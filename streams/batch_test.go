@@ -71,7 +71,7 @@ func TestUsageIsExactAcrossStreams(t *testing.T) {
 
 func TestFailedWriteIsReportedByItsFirstRecord(t *testing.T) {
 	for _, kind := range []store.Kind{store.Unavailable, store.Throttled, store.Conflict, store.Unknown} {
-		t.Run(kind.String(), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { // between attempts it pauses
 			r := newRig(t)
 			for _, e := range []string{"a", "b", "c", "b"} {
 				r.take(e, 0, 1, 1)
