@@ -248,6 +248,26 @@ func TestDrainUnderFaults(t *testing.T) {
 	}
 }
 
+// Tokens of a drained limit that are given back while a drain lowers another limit are drained too.
+func TestDrainIncludesGiveBacksToDrainedLimits(t *testing.T) {
+	w, l := newProcess(t, Options{})
+	rpm, tpm := PerMinute("rpm", 600), PerMinute("tpm", 600)
+	requests := must(t, l, asks(Costs{"rpm": 100, "tpm": 0}, rpm, tpm))
+	tokens := must(t, l, asks(Costs{"rpm": 0, "tpm": 100}, rpm, tpm))
+	until := w.until(20 * time.Second)
+	w.drains(l, 20*time.Second)
+	check.Must(t, tokens.Rollback(t.Context()))
+	w.db.SetHook(onCall(isWrite, 0, func(memdynamo.Op) (bool, error) {
+		w.db.SetHook(nil)
+		return true, requests.Rollback(context.Background())
+	}))
+	w.drains(l, 20*time.Second)
+	for i, sl := range w.shards(l, acme, gpt)[0].State.Slots[:2] {
+		level, _ := w.shards(l, acme, gpt)[0].State.LevelAt(i, until.UnixMilli())
+		check.Equal(t, level, 0, "%s by then", sl.Name)
+	}
+}
+
 // An unreadable bucket is named.
 func TestDrainNamesUnreadableBuckets(t *testing.T) {
 	w, l := newProcess(t, Options{})

@@ -124,7 +124,8 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 var errContended = errors.New("its shards change all the time")
 
 // drainShard drains one shard, and reports whether it is as in the image, or was until it was
-// drained. Without an answer it is sent again, which does no harm.
+// drained. Without an answer it is sent again, which does no harm. If others have given back to a limit
+// that was drained already, one more write is needed.
 func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (held bool, err error) {
 	u, ok := table.Drain(b, until, d.Now())
 	for try := 1; ok; try++ {
@@ -132,10 +133,13 @@ func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (hel
 		_, refused := errors.AsType[*store.Refused](err)
 		switch {
 		case err == nil:
-			if b, err = table.DecodeShard(it); err == nil {
-				d.see(b, d.Now(), decide.Unsent)
+			if b, err = table.DecodeShard(it); err != nil {
+				return false, err
 			}
-			return true, err
+			d.see(b, d.Now(), decide.Unsent)
+			if u, ok = table.Drain(b, until, d.Now()); try >= SettleAttempts { // others give back all the time
+				return !ok, nil
+			}
 		case refused:
 			return false, nil
 		case store.KindOf(err) == store.Unknown && try < UnavailableAttempts && ctx.Err() == nil:
