@@ -311,7 +311,9 @@ func (p *python) tryAcquire(entity, resource string, costs limiter.Costs, more k
 func (p *python) acquire(entity, resource string, costs limiter.Costs) *pyLease {
 	p.t.Helper()
 	lease, err := p.tryAcquire(entity, resource, costs, nil)
-	check.Must(p.t, err, "Python %s: acquire %s/%s %v", p.driver.version, entity, resource, costs)
+	if err != nil { // of its own type: nil would be an error to check.Must
+		p.t.Fatalf("Python %s: acquire %s/%s %v: %v", p.driver.version, entity, resource, costs, err)
+	}
 	return lease
 }
 
