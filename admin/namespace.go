@@ -202,7 +202,7 @@ func (t *Table) RecoverNamespace(ctx context.Context, id string) (*Namespace, er
 	err = t.calls.transact(ctx, ns.Recover()...)
 	if reasons, ok := refused(err); ok {
 		if reasons[0].Refused {
-			return nil, fail(ErrState, "recover namespace %q: a namespace of that name is active", ns.Name)
+			return nil, fail(ErrState, "recover namespace %q: a namespace with this name is active", ns.Name)
 		}
 		return nil, fail(ErrState, "recover namespace %q: it is being purged", ns.Name)
 	}

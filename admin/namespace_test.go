@@ -122,7 +122,7 @@ func TestNamespacesInTheWrongState(t *testing.T) {
 		t.Fatalf("a name that is free again: %v, %v", fresh, err)
 	}
 	_, err = w.table.RecoverNamespace(t.Context(), w.ns.ID())
-	w.refused(err, ErrState, `"prod": a namespace of that name is active`)
+	w.refused(err, ErrState, `"prod": a namespace with this name is active`)
 }
 
 // fill puts everything that a namespace can hold into it, foreign items included.

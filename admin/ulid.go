@@ -19,6 +19,8 @@ type ulids struct {
 
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
+var digits = base32.NewEncoding(crockford)
+
 func (u *ulids) next(ms int64) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,6 +51,5 @@ func at(ms int64) (id [16]byte) {
 
 // encode renders 128 bits as 26 digits of 5 bits, the first of which has 3.
 func encode(id [16]byte) string {
-	digits := base32.NewEncoding(crockford).EncodeToString(append(make([]byte, 4), id[:]...)) // of 160 bits
-	return digits[len(digits)-26:]
+	return digits.EncodeToString(append(make([]byte, 4), id[:]...))[6:] // of the 32 digits of 160 bits
 }

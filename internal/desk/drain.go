@@ -124,8 +124,8 @@ func (d *Desks) complete(ctx context.Context, k *Desk, images []table.Shard, rea
 var errContended = errors.New("its shards change all the time")
 
 // drainShard drains one shard, and reports whether it is as in the image, or was until it was
-// drained. Without an answer it is sent again, which does no harm. If others have given back to a limit
-// that was drained already, one more write is needed.
+// drained. A write without an answer is sent again, which does no harm. One more write is needed if
+// others have given tokens back to a limit that an earlier drain had lowered.
 func (d *Desks) drainShard(ctx context.Context, b table.Shard, until int64) (held bool, err error) {
 	u, ok := table.Drain(b, until, d.Now())
 	for try := 1; ok; try++ {

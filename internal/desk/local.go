@@ -201,7 +201,7 @@ func (l *localFacts) of(n decide.Name) *localBucket {
 	return nil
 }
 
-// get returns the state of a bucket, which does not count as used by it.
+// get is State, with the lock held.
 func (l *localFacts) get(n decide.Name) (state bucket.State, ok bool) {
 	if b := l.of(n); b != nil {
 		return b.state, true
