@@ -120,10 +120,10 @@ func TestMoveEntity(t *testing.T) {
 	}{{"team", true}, {"team", true}, {"", false}, {"org", false}} {
 		want := was
 		want.Parent, want.Cascade = c.parent, c.pays
-		told, err := w.ns.MoveEntity(t.Context(), "acme", c.parent)
+		moved, err := w.ns.MoveEntity(t.Context(), "acme", c.parent)
 		w.must(err)
-		check.Deep(t, told, want, "returned of a move to %q", c.parent)
-		check.Deep(t, w.entity("acme"), want, "stored by a move to %q", c.parent)
+		check.Deep(t, moved, want, "entity returned by a move to %q", c.parent)
+		check.Deep(t, w.entity("acme"), want, "entity stored by a move to %q", c.parent)
 		for _, parent := range []string{"org", "team"} {
 			got := len(collect(t, w.ns.Children(t.Context(), parent)))
 			check.Equal(t, got == 1, parent == c.parent, "to %q: %d children of %q", c.parent, got, parent)

@@ -203,9 +203,9 @@ func TestLiveUsageOfNewShards(t *testing.T) {
 		w.set(Scope{}, rpm10)
 		w.split("acme", "gpt-4", 1)
 		check.Equal(t, w.live(Hourly).Tokens["rpm"], 1, "at %d", at)
-		_, ok, err := w.ns.live(t.Context(), Scope{"nobody", "gpt-4"}, Hourly)
+		_, ok, err := w.ns.live(t.Context(), Scope{"unknown", "gpt-4"}, Hourly)
 		w.must(err)
-		check.Equal(t, ok, false, "of nobody")
+		check.Equal(t, ok, false, "an entity without buckets has usage")
 	}
 }
 

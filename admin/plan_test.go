@@ -127,7 +127,7 @@ func TestManifest(t *testing.T) {
 	if got := w.state(); got.System || len(got.Entities) != 0 || !slices.Equal(got.Resources, []string{"gpt-4"}) {
 		t.Errorf("state %+v", got)
 	}
-	check.Equal(t, len(w.config(Scope{Resource: "foreign"}).Limits), 1, "limits that somebody else stored")
+	check.Equal(t, len(w.config(Scope{Resource: "foreign"}).Limits), 1, "limits outside the manifest")
 	w.hasNoOrphans()
 }
 

@@ -51,16 +51,16 @@ func TestResetMendsWhatCannotBeRead(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				w := newWorld(t)
 				w.set(Scope{}, rpm10)
-				w.split("beside", "gpt-4", 0)
+				w.split("other", "gpt-4", 0)
 				w.split("acme", "gpt-4", shards/2) // into one, or four
 				w.spoil("acme", shards-1, attrs)
-				beside := w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0))
+				other := w.db.Item(layout.BucketKey(w.ns.id, "other", "gpt-4", 0))
 				check.Is(t, check.Err(w.ns.Reset(t.Context(), "acme", "gpt-4", "rpm")), limiter.ErrUnreadable,
 					"one limit of it")
 				added, err := w.ns.Reset(t.Context(), "acme", "gpt-4")
 				w.must(err)
 				check.Equal(t, len(added), 0, "added")
-				check.Deep(t, w.db.Item(layout.BucketKey(w.ns.id, "beside", "gpt-4", 0)), beside, "another bucket")
+				check.Deep(t, w.db.Item(layout.BucketKey(w.ns.id, "other", "gpt-4", 0)), other, "another bucket")
 				check.Equal(t, w.drained(w.limiter()), 10, "granted afterwards")
 				e := w.events(Scope{Entity: "acme"})
 				if len(e) != 1 || e[0].Action != "bucket_reset" || e[0].Resource != "gpt-4" || e[0].Details == nil {

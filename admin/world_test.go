@@ -146,7 +146,7 @@ func (w *world) removes(entity string, items int) {
 	check.Equal(w, n, items, "removed of %s", entity)
 }
 
-// config returns what is stored at a scope.
+// config returns the configuration stored at a scope.
 func (w *world) config(at Scope) Config {
 	w.Helper()
 	c, err := w.ns.Config(w.Context(), at)

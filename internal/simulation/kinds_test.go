@@ -302,8 +302,8 @@ func (k *kindsJudge) slot(c memdynamo.Change, before, after table.Shard, o *op) 
 	}
 }
 
-// asked reports whether a write for a call may be about so many slots: its own, or also those of
-// another call that its client made at the same time, as both may go together.
+// asked reports whether a write for a call may take or give back that many slots. Two calls that one
+// client makes at the same time may share a write, so the slots of both count.
 func (k *kindsJudge) asked(o *op, slots int64) bool {
 	return slots == o.slots() || slices.ContainsFunc(k.calls, func(p *op) bool {
 		meets := p.client == o.client && p != o && (p.ended == 0 || p.ended >= o.began)

@@ -28,7 +28,7 @@ func charged(t *testing.T, stored Shard, c Charge) Shard {
 	return decode(t, applied(t, c.Plan().Update, stored.Item()))
 }
 
-// heldOf formats what is held of a shard's first limit, and for how long after sampleNow.
+// heldOf formats the held tokens of a shard's first limit, and how long after sampleNow they are held.
 func heldOf(b Shard) string {
 	sl := b.State.Slots[0]
 	return fmt.Sprintf("level %d, held %d, expired %d, until %d", sl.Tokens, sl.Held, sl.Ended,

@@ -111,7 +111,8 @@ func TestNothingIsGivenBackToAYoungerItem(t *testing.T) {
 		put, b := create(now, Costs([]bucket.Limit{limit}, 4000))
 		for born, want := range map[int64]bool{0: true, now/1000 - 1: false, now / 1000: true, now/1000 + 1: true} {
 			cost := Cost{Limit: limit, Milli: -1000, End: slotNamed(b, limit.Name).End, Born: born}
-			words := fmt.Sprintf("%s, to what was made at %d, of an item of %d", limit.Name, born, b.Born)
+			words := fmt.Sprintf("%s taken from an item created at %d, given back to one created at %d",
+				limit.Name, born, b.Born)
 			check.Equal(t, holds(t, Adjust(b.Key(), []Cost{cost}), put.Item), want, words)
 			check.Equal(t, cost.Younger(b), !want, words+": younger")
 		}

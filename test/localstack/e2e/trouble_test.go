@@ -27,8 +27,8 @@ type trouble struct {
 	paused bool
 	held   bool // tumbling windows do not end
 
-	beside []eventsource.Record // added to the second batch, so that it can be cut
-	hard   string               // the sequence number of a record whose batch fails until it has failed alone
+	extra []eventsource.Record // added to the second batch, so that it can be cut
+	hard  string               // the sequence number of a record whose batch fails until it has failed alone
 }
 
 func newTrouble(seed uint64) *trouble { return &trouble{random: rand.New(rand.NewPCG(seed, 7))} }
@@ -62,7 +62,7 @@ func (tr *trouble) batch(b eventsource.Batch) eventsource.Trouble {
 	case b.Number == 1:
 		out.Again = []time.Duration{0}
 	case b.Number == 2:
-		out.LoseAnswer, out.Extra, out.ExtraAt = true, tr.beside, len(b.Records)
+		out.LoseAnswer, out.Extra, out.ExtraAt = true, tr.extra, len(b.Records)
 		tr.hard = b.Records[0].Sequence
 	case tr.oneIn(6):
 		out.Again = []time.Duration{0}

@@ -51,7 +51,7 @@ func (s *usageScenario) tenants() []tenant {
 func (s *usageScenario) play(t *testing.T) *observation {
 	t.Helper()
 	tr := newTrouble(11)
-	tr.beside = []eventsource.Record{malformedBucket()}
+	tr.extra = []eventsource.Record{malformedBucket()}
 	r := start(t, setup{kind: s.kind, shards: s.shards, plant: s.plant,
 		aggregate: func(host *runtimeapi.Config, mapping *eventsource.Config) {
 			tr.configure(host, mapping)
@@ -137,7 +137,7 @@ func TestFoldedUsageIsExactUnderTrouble(t *testing.T) {
 	for name, kept := range map[string]bool{"the state is kept": true, "the state is lost": false} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTrouble(13)
-			tr.beside = []eventsource.Record{malformedBucket()}
+			tr.extra = []eventsource.Record{malformedBucket()}
 			var mapping *eventsource.Config
 			r := start(t, setup{shards: 2, aggregate: func(host *runtimeapi.Config, m *eventsource.Config) {
 				tr.configure(host, m)

@@ -163,8 +163,8 @@ func TestLimitsChangeUnderUse(t *testing.T) {
 	})
 }
 
-// allowed lets Python use settings that it stores only with its own functions: the version record
-// names them, as after a deployment that our client joins.
+// allowed makes the version record name Python's functions, as after a deployment that our client
+// joins. Python stores some settings only if they are there.
 func (w *world) allowed() {
 	w.Helper()
 	record := w.item(layout.VersionKey())

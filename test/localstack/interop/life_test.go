@@ -91,7 +91,7 @@ func TestMendedBucketsAreWhole(t *testing.T) {
 		left := w.item(layout.BucketKey(w.ns, "acme", "api", 0))
 		if w.release == older {
 			if _, err := p.tryAcquire("acme", "api", limiter.Costs{"rpm": 1}, nil); err == nil || err.denied() {
-				w.Errorf("Python acquires from what is left: %v, want it to fail", err)
+				w.Errorf("Python acquires the remaining tokens: %v, want an error", err)
 			}
 		} else if left != nil {
 			w.Errorf("a settlement has brought a deleted bucket back: %v", left)
